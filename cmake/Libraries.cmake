@@ -1,0 +1,28 @@
+# Libraries from the distribution (headers, static) and from the pinned Python environment (LibTorch).
+
+find_package(nlohmann_json 3.10 REQUIRED)
+find_package(fmt 8 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+find_package(Threads REQUIRED)
+find_package(doctest 2.4 QUIET)
+
+# build/env is the link that setup/setup.sh makes to the environment outside the clone.
+set(OOMB_ENV "${CMAKE_SOURCE_DIR}/build/env" CACHE PATH "Python environment with torch, made by setup/setup.sh")
+file(GLOB OOMB_TORCH_DIR "${OOMB_ENV}/lib/python3*/site-packages/torch")
+if(NOT EXISTS "${OOMB_TORCH_DIR}/lib/libtorch_cpu.so")
+  message(FATAL_ERROR "LibTorch not found under ${OOMB_ENV}: run setup/setup.sh, or pass -DOOMB_ENV=<environment with torch>")
+endif()
+
+# find_package(Torch) would want the CUDA toolkit; the CPU libraries alone are imported instead.
+foreach(name c10 torch_cpu)
+  add_library(oomb_${name} SHARED IMPORTED)
+  set_target_properties(oomb_${name} PROPERTIES IMPORTED_LOCATION "${OOMB_TORCH_DIR}/lib/lib${name}.so")
+endforeach()
+add_library(oomb_libtorch INTERFACE)
+target_include_directories(oomb_libtorch SYSTEM INTERFACE
+  "${OOMB_TORCH_DIR}/include" "${OOMB_TORCH_DIR}/include/torch/csrc/api/include")
+target_link_libraries(oomb_libtorch INTERFACE oomb_torch_cpu oomb_c10)
+target_link_options(oomb_libtorch INTERFACE -Wl,--allow-shlib-undefined "-Wl,-rpath,${OOMB_TORCH_DIR}/lib")
+file(READ "${OOMB_TORCH_DIR}/version.py" OOMB_TORCH_VERSION_FILE)
+string(REGEX MATCH "__version__ = '([^']+)'" _ "${OOMB_TORCH_VERSION_FILE}")
+set(OOMB_TORCH_VERSION "${CMAKE_MATCH_1}")
