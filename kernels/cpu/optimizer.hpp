@@ -1,0 +1,19 @@
+#pragma once
+// CPU reference of kernels/optimizer.hpp and of the reductions before it. T is double, float or BFloat16.
+
+#include "kernels/optimizer.hpp"
+
+namespace oomb::kernels::cpu {
+
+template <class T>
+void adamw_step(const AdamWStep<T>& args);
+
+// Sum of squares in float64, over fixed blocks in ascending order: bits are independent of the number of threads.
+template <class T>
+double sum_of_squares(const T* values, std::int64_t count);
+
+// Index of the first NaN or infinity, or -1.
+template <class T>
+std::int64_t find_non_finite(const T* values, std::int64_t count);
+
+}  // namespace oomb::kernels::cpu

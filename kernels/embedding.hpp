@@ -1,0 +1,31 @@
+#pragma once
+// Operands of the token embedding.
+
+#include <cstdint>
+
+#include "kernels/element.hpp"
+
+namespace oomb::kernels {
+
+template <class T>
+struct EmbeddingForward {
+    const std::int32_t* tokens = nullptr;  // [rows], each in [0, vocab)
+    const T* table = nullptr;              // [vocab, width]
+    T* y = nullptr;                        // out [rows, width]
+    std::int64_t rows = 0;
+    std::int64_t vocab = 0;
+    std::int64_t width = 0;
+};
+
+// d_table[tokens[i]] += dy[i], rows in ascending order.
+template <class T>
+struct EmbeddingBackward {
+    const std::int32_t* tokens = nullptr;  // [rows], each in [0, vocab)
+    const T* dy = nullptr;                 // [rows, width]
+    Accumulator<T>* d_table = nullptr;     // in/out [vocab, width], accumulated
+    std::int64_t rows = 0;
+    std::int64_t vocab = 0;
+    std::int64_t width = 0;
+};
+
+}  // namespace oomb::kernels
