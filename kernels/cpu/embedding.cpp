@@ -1,0 +1,53 @@
+#include "kernels/cpu/embedding.hpp"
+
+#include <algorithm>
+
+#include "kernels/cpu/parallel.hpp"
+#include "runtime/core/error.hpp"
+
+namespace oomb::kernels::cpu {
+namespace {
+
+// Columns that one thread owns: wide enough that no two threads share a cache line.
+constexpr std::int64_t kColumnBlock = 64;
+
+void require_tokens(const std::int32_t* tokens, std::int64_t rows, std::int64_t vocab) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+        require(tokens[row] >= 0 && tokens[row] < vocab,
+                "embedding: token {} at row {} is outside the vocabulary of {}", tokens[row], row, vocab);
+    }
+}
+
+}  // namespace
+
+template <class T>
+void embedding_forward(const EmbeddingForward<T>& args) {
+    require_tokens(args.tokens, args.rows, args.vocab);
+    parallel_rows(args.rows, [&](std::int64_t row) {
+        std::copy_n(args.table + args.tokens[row] * args.width, args.width, args.y + row * args.width);
+    });
+}
+
+template <class T>
+void embedding_backward(const EmbeddingBackward<T>& args) {
+    require_tokens(args.tokens, args.rows, args.vocab);
+    // A token may come twice: threads share out columns, not rows, so that every sum has one owner and one order.
+    parallel_blocks(args.width, kColumnBlock, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = 0; row < args.rows; ++row) {
+            const T* dy = args.dy + row * args.width;
+            Accumulator<T>* d_table = args.d_table + args.tokens[row] * args.width;
+            for (std::int64_t i = begin; i < end; ++i) {
+                d_table[i] += load(dy[i]);
+            }
+        }
+    });
+}
+
+template void embedding_forward(const EmbeddingForward<double>&);
+template void embedding_forward(const EmbeddingForward<float>&);
+template void embedding_forward(const EmbeddingForward<BFloat16>&);
+template void embedding_backward(const EmbeddingBackward<double>&);
+template void embedding_backward(const EmbeddingBackward<float>&);
+template void embedding_backward(const EmbeddingBackward<BFloat16>&);
+
+}  // namespace oomb::kernels::cpu
