@@ -4,7 +4,10 @@ find_package(nlohmann_json 3.10 REQUIRED)
 find_package(fmt 8 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
 find_package(Threads REQUIRED)
-find_package(doctest 2.4 QUIET)
+if(OOMB_TESTS)
+  find_package(doctest 2.4 REQUIRED)
+endif()
+find_package(benchmark 1.6 QUIET)   # without it the target `bench` is empty
 
 # build/env is the link that setup/setup.sh makes to the environment outside the clone.
 set(OOMB_ENV "${CMAKE_SOURCE_DIR}/build/env" CACHE PATH "Python environment with torch, made by setup/setup.sh")

@@ -1,0 +1,45 @@
+# Thin wrappers over setup/ and the CMake presets: `make help` lists them.
+SHELL := /bin/bash
+PRESET ?= $(if $(CI),ci,cpu)
+JOBS ?= $(shell nproc)
+CMAKE := build/env/bin/cmake
+# Compilations of another clone of the same sources are found again in ccache.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+
+.PHONY: help setup build demo test asan lint bench clean
+.DEFAULT_GOAL := help
+
+help: ## list what there is
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@echo '  PRESET=cpu|cuda|asan|ci and JOBS=N may be given; the programs end up in build/bin'
+
+setup: ## system packages, Python environment (only what is missing)
+	@setup/setup.sh
+
+build: setup ## set up, then build everything
+	@$(CMAKE) --preset $(PRESET)
+	@$(CMAKE) --build --preset $(PRESET) --parallel $(JOBS)
+
+demo: setup ## set up, build the programs, train a small pretrained model on real text
+	@$(CMAKE) --preset $(PRESET)
+	@$(CMAKE) --build --preset $(PRESET) --parallel $(JOBS) --target oomb-plan oomb-train
+	@setup/demo.sh
+
+test: build ## set up, build, all tests that this machine can run
+	@JOBS=$(JOBS) setup/test.sh $(PRESET)
+
+asan: ## build with AddressSanitizer and UBSan in build/asan, all tests but the slowest
+	@$(MAKE) --no-print-directory test PRESET=asan
+
+lint: ## formatting and static analysis
+	@setup/setup.sh --lint
+	@$(CMAKE) --preset $(PRESET) >/dev/null
+	@JOBS=$(JOBS) setup/lint.sh build/$(PRESET)
+
+bench: setup ## build and run the benchmarks; results in build/bench
+	@$(CMAKE) --preset $(PRESET)
+	@$(CMAKE) --build --preset $(PRESET) --parallel $(JOBS) --target bench
+
+clean: ## remove build/ (the Python environment lies outside and stays)
+	rm -rf build
