@@ -1,0 +1,68 @@
+#include "runtime/core/run_configuration.hpp"
+
+#include "runtime/core/error.hpp"
+
+namespace oomb {
+namespace {
+
+// Above this a count of tokens times bytes per token could leave 64 bits.
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
+
+void check_tokens(std::string_view flag, std::int64_t found) {
+    if (found < 1 || found > kMostTokens) {
+        fail<UsageError>("{}: found {}, allowed is 1 to {} tokens", flag, found, kMostTokens);
+    }
+}
+
+void check_multiple(std::string_view flag, std::int64_t found, std::int64_t page_tokens) {
+    check_tokens(flag, found);
+    if (found % page_tokens != 0) {
+        const std::int64_t below = found / page_tokens * page_tokens;
+        fail<UsageError>("{}: {} tokens is not a multiple of the page ({} tokens); nearest: {}{}", flag, found,
+                         page_tokens, below > 0 ? fmt::format("{} or ", below) : std::string(), below + page_tokens);
+    }
+}
+
+}  // namespace
+
+void validate(const RunConfiguration& run) {
+    check_tokens("--context", run.context_tokens);
+    check_tokens("--page-tokens", run.page_tokens);
+    check_multiple("--chunk", run.chunk_tokens, run.page_tokens);
+    check_multiple("--window", run.window_tokens, run.page_tokens);
+    check_tokens("--logit-tile", run.logit_tile_tokens);
+    if (run.hbm_pages.count < 0) {
+        fail<UsageError>("--hbm-pages: found {}, allowed is ring, auto or a number of pages from 0",
+                         run.hbm_pages.count);
+    }
+    if (run.offload == Offload::kNone && run.hbm_pages.mode != HbmPages::Mode::kAuto) {
+        fail<UsageError>(
+            "--hbm-pages limits what stays in HBM and needs --offload host; without offload every page stays");
+    }
+    const bool oracle = run.accumulator == DType::kF64;
+    if ((run.compute == DType::kF64) != oracle) {
+        fail<UsageError>("--dtype {}: float64 is the oracle mode and holds for activations and accumulators together",
+                         name_of(run.compute));
+    }
+    if (run.compute == DType::kF16) {
+        fail<UsageError>("--dtype fp16: allowed is fp32, fp64 or bf16 (fp16 would need loss scaling)");
+    }
+    if (run.gpu_memory_bytes < 0 || run.host_memory_bytes < 0) {
+        fail<UsageError>("--gpu-memory and --host-memory: a budget can't be negative");
+    }
+}
+
+std::string_view name_of(DeviceKind device) {
+    return device == DeviceKind::kCpu ? "cpu" : "cuda";
+}
+std::string_view name_of(AttentionMode) {
+    return "dense";
+}
+std::string_view name_of(Offload offload) {
+    return offload == Offload::kNone ? "none" : "host";
+}
+std::string_view name_of(Keep keep) {
+    return keep == Keep::kNone ? "none" : "xo";
+}
+
+}  // namespace oomb

@@ -1,0 +1,59 @@
+#pragma once
+// What the user asks of a run, after flags have been read: everything the schedule and the plan depend on besides the
+// model's shape.
+
+#include <cstdint>
+#include <string_view>
+
+#include "runtime/core/dtype.hpp"
+
+namespace oomb {
+
+enum class DeviceKind : std::uint8_t { kCpu, kCuda };
+enum class AttentionMode : std::uint8_t { kDense };
+enum class Offload : std::uint8_t { kNone, kHost };
+
+// What the fill keeps for the gradient phase, per (chunk, layer).
+enum class Keep : std::uint8_t {
+    kNone,            // nothing: the gradient phase runs the chunk forward again ("lean")
+    kInputAndOutput,  // "xo": layer input, attention output and log-sum-exp; no second forward
+};
+
+// How many K/V pages (and the gradient pages of the same tokens) have their home in HBM, first in time order.
+struct HbmPages {
+    enum class Mode : std::uint8_t {
+        kAuto,   // as many as the GPU budget leaves room for
+        kRing,   // none: pages pass through a fixed ring of frames, HBM does not grow with the context
+        kCount,  // `count`
+    };
+    Mode mode = Mode::kAuto;
+    std::int64_t count = 0;
+};
+
+struct RunConfiguration {
+    DeviceKind device = DeviceKind::kCpu;
+    std::int64_t context_tokens = 0;   // longest sequence of the run
+    std::int64_t chunk_tokens = 4096;  // multiple of page_tokens
+    std::int64_t page_tokens = 128;
+    std::int64_t window_tokens = 16384;     // history is read in windows of this many tokens; multiple of page_tokens
+    std::int64_t logit_tile_tokens = 1024;  // rows of the head and of cross entropy at a time
+    AttentionMode attention = AttentionMode::kDense;
+    Offload offload = Offload::kNone;
+    Keep keep = Keep::kNone;
+    HbmPages hbm_pages;
+    DType compute = DType::kF32;         // weights, activations, K/V pages
+    DType accumulator = DType::kF32;     // K/V gradients, parameter gradients, log-sum-exp, AdamW; fp64 in oracle mode
+    bool optimizer = true;               // reserve AdamW's state and run it
+    std::int64_t gpu_memory_bytes = 0;   // budget of the HBM tier; 0 = not limited
+    std::int64_t host_memory_bytes = 0;  // budget of the host tier; 0 = not limited
+};
+
+// Throws UsageError naming the flag, the value found and what is allowed.
+void validate(const RunConfiguration& configuration);
+
+std::string_view name_of(DeviceKind device);
+std::string_view name_of(AttentionMode attention);
+std::string_view name_of(Offload offload);
+std::string_view name_of(Keep keep);
+
+}  // namespace oomb

@@ -1,0 +1,150 @@
+#include "runtime/paging/residency.hpp"
+
+#include "runtime/core/error.hpp"
+
+namespace oomb::paging {
+
+Residency::Residency(const ResidencyShape& shape)
+    : shape_(shape),
+      hbm_(shape.hbm_frames),
+      host_(shape.host_frames),
+      pages_(shape.layers * shape.pages_per_layer),
+      page_in_(shape.hbm_frames, -1),
+      evictable_(shape.hbm_frames),
+      last_request_(shape.hbm_frames, 0) {}
+
+std::int64_t Residency::index_of(const PageSet& pages, std::int64_t i) const {
+    const std::int64_t page = pages.page(i);
+    require(page >= 0 && page < shape_.pages_per_layer && pages.layer >= 0 && pages.layer < shape_.layers,
+            "{} page {} of layer {}: there are {} pages and {} layers", name_of(shape_.page_class), page, pages.layer,
+            shape_.pages_per_layer, shape_.layers);
+    return page * shape_.layers + pages.layer;
+}
+
+Grant Residency::request(PageUse use, const PageSet& pages) {
+    ++request_number_;
+    Grant grant;
+    grant.page_class = shape_.page_class;
+    grant.tier = shape_.cached_in_hbm || shape_.host_frames == 0 ? Tier::kHbm : Tier::kHost;
+    // Pages already in HBM are marked first, so that making room for the others can't evict them.
+    for (std::int64_t i = 0; use != PageUse::kRelease && i < pages.count; ++i) {
+        touch(index_of(pages, i));
+    }
+    for (std::int64_t i = 0; i < pages.count; ++i) {
+        const std::int64_t index = index_of(pages, i);
+        Page& page = pages_[index];
+        const bool may_be_missing = use == PageUse::kBirth || use == PageUse::kAccumulate || use == PageUse::kFetchIfAlive;
+        require(page.alive || may_be_missing, "{} page {} of layer {} does not exist", name_of(shape_.page_class),
+                pages.page(i), pages.layer);
+        require(!page.alive || use != PageUse::kBirth, "{} page {} of layer {} is born twice", name_of(shape_.page_class),
+                pages.page(i), pages.layer);
+        switch (use) {
+            case PageUse::kBirth:
+                give_birth(index, grant);
+                break;
+            case PageUse::kFetchIfAlive:
+            case PageUse::kRead:
+                page.alive ? bring(index, grant) : grant.frames.push_back(-1);
+                break;
+            case PageUse::kAccumulate:
+                grant.first_touch.push_back(page.alive ? 0 : 1);
+                page.alive ? bring(index, grant) : give_birth(index, grant);
+                page.newer_in_hbm = true;
+                break;
+            case PageUse::kWriteBack:
+                write_back(index, grant);
+                break;
+            case PageUse::kRelease:
+                release(index, grant);
+                break;
+        }
+    }
+    return grant;
+}
+
+void Residency::give_birth(std::int64_t index, Grant& grant) {
+    Page& page = pages_[index];
+    page.alive = true;
+    ++alive_;
+    if (grant.tier == Tier::kHost) {
+        page.host_frame = host_.take();
+        grant.frames.push_back(page.host_frame);
+        return;
+    }
+    page.newer_in_hbm = true;
+    grant.frames.push_back(take_hbm_frame(index));
+}
+
+void Residency::bring(std::int64_t index, Grant& grant) {
+    Page& page = pages_[index];
+    if (grant.tier == Tier::kHost) {
+        grant.frames.push_back(page.host_frame);
+        return;
+    }
+    if (page.hbm_frame < 0) {
+        take_hbm_frame(index);
+        grant.to_hbm.push_back({page.hbm_frame, page.host_frame});
+    }
+    grant.frames.push_back(page.hbm_frame);
+}
+
+void Residency::write_back(std::int64_t index, Grant& grant) {
+    Page& page = pages_[index];
+    if (lives_in_hbm(index) || !page.newer_in_hbm) {
+        grant.frames.push_back(-1);
+        return;
+    }
+    if (page.host_frame < 0) {
+        page.host_frame = host_.take();
+    }
+    page.newer_in_hbm = false;
+    grant.frames.push_back(page.hbm_frame);
+    grant.to_host.push_back({page.hbm_frame, page.host_frame});
+}
+
+void Residency::release(std::int64_t index, Grant& grant) {
+    Page& page = pages_[index];
+    if (page.hbm_frame >= 0) {
+        evictable_.remove(page.hbm_frame);
+        hbm_.give_back(page.hbm_frame);
+        grant.freed_hbm.push_back(page.hbm_frame);
+    }
+    if (page.host_frame >= 0) {
+        host_.give_back(page.host_frame);
+        grant.freed_host.push_back(page.host_frame);
+    }
+    page = {};
+    --alive_;
+}
+
+std::int32_t Residency::take_hbm_frame(std::int64_t index) {
+    if (!hbm_.has_free()) {
+        require(!evictable_.empty() && last_request_[evictable_.oldest()] != request_number_,
+                "{} pages: a request needs more than the {} HBM frames", name_of(shape_.page_class), shape_.hbm_frames);
+        const std::int32_t frame = evictable_.oldest();
+        Page& victim = pages_[page_in_[frame]];
+        require(!victim.newer_in_hbm, "{} page {}: evicted before it was written back", name_of(shape_.page_class),
+                page_in_[frame]);
+        victim.hbm_frame = -1;
+        evictable_.remove(frame);
+        hbm_.give_back(frame);
+    }
+    const std::int32_t frame = hbm_.take();
+    pages_[index].hbm_frame = frame;
+    page_in_[frame] = index;
+    touch(index);
+    return frame;
+}
+
+void Residency::touch(std::int64_t index) {
+    const std::int32_t frame = pages_[index].hbm_frame;
+    if (frame < 0) {
+        return;
+    }
+    last_request_[frame] = request_number_;
+    if (!lives_in_hbm(index)) {
+        evictable_.touch(frame);
+    }
+}
+
+}  // namespace oomb::paging

@@ -1,0 +1,88 @@
+#pragma once
+// Where every page of one class is, and what has to move when an operation asks for pages.
+//
+// One deterministic state machine, (state, request) -> frames and copies, run in program order by whoever walks the
+// schedule: the trainer before it hands the operation to its engine, the simulator before it gives it a time. It touches
+// no memory and knows no device.
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/core/page_set.hpp"
+#include "runtime/paging/frame_pool.hpp"
+#include "runtime/paging/lru_list.hpp"
+
+namespace oomb::paging {
+
+struct ResidencyShape {
+    PageClass page_class = PageClass::kKv;
+    std::int64_t layers = 0;
+    std::int64_t pages_per_layer = 0;
+    std::int64_t hbm_frames = 0;
+    std::int64_t host_frames = 0;
+    // Pages (layer, index) with index * layers + layer below this have their home in HBM, the others on the host.
+    std::int64_t resident_pages = 0;
+    // Pages on the host are brought to HBM to be used. Without a cache they are used in their home (kept activations).
+    bool cached_in_hbm = true;
+};
+
+// Movement of one page between its frames, to be carried out by the operation that asked.
+struct PageCopy {
+    std::int32_t hbm_frame = 0;
+    std::int32_t host_frame = 0;
+};
+
+// Answer to one request. Vectors run parallel to the pages of the set.
+struct Grant {
+    PageClass page_class = PageClass::kKv;
+    Tier tier = Tier::kHbm;                 // where the frames below lie
+    std::vector<std::int32_t> frames;       // -1: kFetchIfAlive left the page alone; kWriteBack: it had nothing to write
+    std::vector<std::uint8_t> first_touch;  // kAccumulate: 1 where the page was born by this request
+    std::vector<PageCopy> to_hbm;           // kRead, kFetchIfAlive, kAccumulate: copies host -> HBM
+    std::vector<PageCopy> to_host;          // kWriteBack: copies HBM -> host
+    std::vector<std::int32_t> freed_hbm;    // kRelease
+    std::vector<std::int32_t> freed_host;
+};
+
+class Residency {
+  public:
+    explicit Residency(const ResidencyShape& shape);
+
+    // Frames of a request's pages stay valid until a later request evicts or releases them; the hazard tracker orders
+    // the next user of a frame after the earlier ones. Throws InternalError when the schedule breaks a rule: reads a page
+    // that does not exist, births one twice, asks for more frames than there are, evicts a page that only HBM holds.
+    Grant request(PageUse use, const PageSet& pages);
+
+    const ResidencyShape& shape() const { return shape_; }
+    const FramePool& pool(Tier tier) const { return tier == Tier::kHbm ? hbm_ : host_; }
+    std::int64_t alive_pages() const { return alive_; }
+
+  private:
+    struct Page {
+        std::int32_t hbm_frame = -1;
+        std::int32_t host_frame = -1;
+        bool alive = false;
+        bool newer_in_hbm = false;  // HBM holds what the host does not
+    };
+    static_assert(sizeof(Page) <= kPageRecord_bytes);
+
+    std::int64_t index_of(const PageSet& pages, std::int64_t i) const;
+    bool lives_in_hbm(std::int64_t page) const { return page < shape_.resident_pages; }
+    void give_birth(std::int64_t index, Grant& grant);
+    void bring(std::int64_t index, Grant& grant);
+    void write_back(std::int64_t index, Grant& grant);
+    void release(std::int64_t index, Grant& grant);
+    std::int32_t take_hbm_frame(std::int64_t index);
+    void touch(std::int64_t index);
+
+    ResidencyShape shape_;
+    FramePool hbm_, host_;
+    std::vector<Page> pages_;              // by index * layers + layer: the order of birth
+    std::vector<std::int64_t> page_in_;    // HBM frame -> page
+    LruList evictable_;                    // HBM frames whose page has its home on the host
+    std::uint64_t request_number_ = 0;
+    std::vector<std::uint64_t> last_request_;  // HBM frame -> request that used it last
+    std::int64_t alive_ = 0;
+};
+
+}  // namespace oomb::paging

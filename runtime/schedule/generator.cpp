@@ -1,0 +1,177 @@
+#include "runtime/schedule/generator.hpp"
+
+#include "runtime/schedule/generator_parts.hpp"
+
+namespace oomb::schedule {
+
+std::int32_t activation_slots(const StepShape& step) {
+    const auto layers = static_cast<std::int32_t>(step.model().layers);
+    return step.run().keep == Keep::kNone ? layers : std::min(2, layers);
+}
+
+SequenceGenerator::SequenceGenerator(const StepShape& step, std::int64_t sequence, bool first_of_step, OperationSink& sink)
+    : step_(step), sink_(sink), sequence_(sequence), first_of_step_(first_of_step), slots_(activation_slots(step)) {}
+
+void SequenceGenerator::generate() {
+    if (first_of_step_) {
+        begin_chunk(Phase::kFill, 0);
+        emit_pass(Kind::kZeroGradients, 0, step_.model().parameters() * step_.accumulator_bytes(),
+                  {write(RegionName::kGradients), write(RegionName::kScalars)});
+    }
+    for (std::int64_t chunk = 0; chunk + 1 < step_.chunks(); ++chunk) {
+        fill_chunk(chunk);
+    }
+    for (std::int64_t chunk = step_.chunks() - 1; chunk >= 0; --chunk) {
+        gradient_chunk(chunk);
+    }
+}
+
+void SequenceGenerator::fill_chunk(std::int64_t chunk) {
+    begin_chunk(Phase::kFill, chunk);
+    const bool keeps = step_.run().keep != Keep::kNone;
+    load_tokens();
+    forward_chunk({.writes_kv = true, .attends_last = keeps, .keeps = keeps});
+}
+
+void SequenceGenerator::gradient_chunk(std::int64_t chunk) {
+    begin_chunk(Phase::kForward, chunk);
+    const bool keeps = step_.run().keep != Keep::kNone;
+    const bool was_filled = chunk + 1 < step_.chunks();
+    load_tokens();
+    if (!keeps || !was_filled) {
+        forward_chunk({.writes_kv = !was_filled, .attends_last = true, .keeps = keeps});
+    }
+    phase_ = Phase::kBackward;
+    for (std::int64_t layer = step_.model().layers - 1; layer >= 0; --layer) {
+        if (keeps) {
+            load_activation(layer);
+        }
+        mlp_up(layer, true);
+        if (layer + 1 == step_.model().layers) {
+            mlp_down(layer, begin(RegionName::kFinalHidden));
+            loss();
+        }
+        mlp_backward(layer);
+        output_backward(layer);
+        attention_backward(layer);
+        qkv_backward(layer);
+        release_pages(layer);
+    }
+    emit_pass(Kind::kEmbeddingBackward, 0, 3 * rows_ * step_.model().hidden * step_.accumulator_bytes(),
+              {end(RegionName::kStreamGradient), read(RegionName::kTokens, token_slot()), write(RegionName::kGradients)});
+}
+
+void SequenceGenerator::begin_chunk(Phase phase, std::int64_t chunk) {
+    phase_ = phase;
+    chunk_ = chunk;
+    rows_ = step_.tokens_of(chunk);
+}
+
+Operation SequenceGenerator::make(Kind kind, std::int64_t layer, std::int64_t part, Cost cost) const {
+    Operation operation;
+    operation.id = {.sequence = static_cast<std::uint16_t>(sequence_),
+                    .phase = phase_,
+                    .chunk = static_cast<std::uint16_t>(chunk_),
+                    .layer = static_cast<std::uint16_t>(layer),
+                    .kind = kind,
+                    .part = static_cast<std::uint32_t>(part)};
+    operation.cost = cost;
+    operation.rows = rows_;
+    operation.first_row = step_.first_token(chunk_);
+    return operation;
+}
+
+void SequenceGenerator::emit_linear(Kind kind, std::int64_t layer, GemmCost cost, InlineVector<RegionUse, 8> regions) {
+    Operation operation = make(kind, layer, 0, cost);
+    operation.regions = regions;
+    emit(operation);
+}
+
+void SequenceGenerator::emit_pass(Kind kind, std::int64_t layer, std::int64_t bytes, InlineVector<RegionUse, 8> regions) {
+    Operation operation = make(kind, layer, 0, ElementwiseCost{bytes});
+    operation.regions = regions;
+    emit(operation);
+}
+
+void SequenceGenerator::emit_page_copies(Kind kind, Engine engine, std::int64_t layer, std::int64_t part, PageUse use,
+                                   const PageSet& pages) {
+    if (step_.run().offload == Offload::kNone) {
+        return;  // every page has its home in HBM
+    }
+    const std::int64_t bytes = pages.count * 2 * step_.page_plane_bytes(pages.page_class);
+    // A layer's K/V and K/V gradients travel under the same kind: the gradients' parts follow the K/V's.
+    const bool gradient = pages.page_class == PageClass::kKvGradient;
+    Operation operation = make(kind, layer, 2 * part + (gradient ? 1 : 0), CopyCost{bytes, pages.count});
+    operation.engine = engine;
+    operation.requests.push_back({use, pages, pages.count});
+    emit(operation);
+}
+
+void SequenceGenerator::load_tokens() {
+    Operation operation = make(Kind::kLoadTokens, 0, 0, CopyCost{rows_ * 8, 0});
+    operation.engine = Engine::kHostToDevice;
+    operation.regions = {read(RegionName::kHostTokens), write(RegionName::kTokens, token_slot())};
+    emit(operation);
+}
+
+PageSet SequenceGenerator::own_pages(PageClass page_class, std::int64_t layer) const {
+    return {page_class, static_cast<std::int32_t>(layer), step_.first_page(chunk_), step_.pages_of(chunk_)};
+}
+
+PageSet SequenceGenerator::kept_page(std::int64_t layer) const {
+    return {PageClass::kActivation, static_cast<std::int32_t>(layer), chunk_, 1};
+}
+
+SequenceGenerator::Keys SequenceGenerator::own_keys(std::int64_t layer, PageClass page_class) const {
+    return {step_.first_token(chunk_), rows_, own_pages(page_class, layer)};
+}
+
+SequenceGenerator::Keys SequenceGenerator::window_keys(std::int64_t layer, std::int64_t window,
+                                                       PageClass page_class) const {
+    const std::int64_t first = window * step_.run().window_tokens;
+    const std::int64_t tokens = std::min(step_.run().window_tokens, step_.first_token(chunk_) - first);
+    const std::int64_t page = step_.run().page_tokens;
+    return {first, tokens, {page_class, static_cast<std::int32_t>(layer), first / page, divide_up(tokens, page)}};
+}
+
+AttentionCost SequenceGenerator::attention_cost(const Keys& keys, bool backward) const {
+    const ModelShape& model = step_.model();
+    AttentionCost cost;
+    cost.first_query = step_.first_token(chunk_);
+    cost.queries = rows_;
+    cost.first_key = keys.first;
+    cost.keys = keys.tokens;
+    cost.query_heads = model.query_heads;
+    cost.kv_heads = model.kv_heads;
+    cost.head_dim = model.head_dim;
+    cost.backward = backward;
+    cost.dtype = step_.run().compute;
+    return cost;
+}
+
+GemmCost SequenceGenerator::gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool accumulates) const {
+    return {m, n, k, step_.run().compute, accumulates};
+}
+
+void generate_optimizer(const StepShape& step, OperationSink& sink) {
+    const std::int64_t parameters = step.model().parameters();
+    Operation norm;
+    norm.id = {.phase = Phase::kOptimizer, .kind = Kind::kGradientNorm};
+    norm.cost = ElementwiseCost{parameters * step.accumulator_bytes()};
+    norm.regions = {read(RegionName::kGradients), write(RegionName::kScalars)};
+    sink.take(norm);
+    if (!step.run().optimizer) {
+        return;
+    }
+    Operation update;
+    update.id = {.phase = Phase::kOptimizer, .kind = Kind::kOptimizer};
+    update.cost = ElementwiseCost{parameters * (5 * step.accumulator_bytes() + 2 * step.compute_bytes())};
+    update.regions = {read(RegionName::kGradients), read(RegionName::kScalars), write(RegionName::kMoments),
+                      write(RegionName::kWeights)};
+    if (step.run().compute != step.run().accumulator) {
+        update.regions.push_back(write(RegionName::kMasterWeights));
+    }
+    sink.take(update);
+}
+
+}  // namespace oomb::schedule

@@ -1,0 +1,144 @@
+#include "runtime/schedule/generator_parts.hpp"
+
+namespace oomb::schedule {
+
+using enum RegionName;
+
+void SequenceGenerator::load_activation(std::int64_t layer) {
+    const bool from_host = step_.run().offload == Offload::kHost;
+    Operation load = make(Kind::kLoadActivation, layer, 0, CopyCost{step_.kept_bytes(rows_), 1});
+    load.engine = from_host ? Engine::kHostToDevice : Engine::kCompute;
+    load.regions = {write(kLayerInput, slot(layer)), write(kAttentionOutput, slot(layer)), write(kLogSumExp, slot(layer))};
+    load.requests.push_back({PageUse::kRead, kept_page(layer), 1});
+    emit(load);
+}
+
+// Head and cross entropy by row tiles: the logits of a whole chunk never exist.
+void SequenceGenerator::loss() {
+    const std::int64_t tiles = divide_up(rows_, step_.run().logit_tile_tokens);
+    for (std::int64_t tile = 0; tile < tiles; ++tile) {
+        loss_tile(tile, tiles);
+    }
+}
+
+void SequenceGenerator::loss_tile(std::int64_t tile, std::int64_t tiles) {
+    const ModelShape& model = step_.model();
+    const std::int64_t layer = model.layers - 1;
+    const std::int64_t first = tile * step_.run().logit_tile_tokens;
+    const std::int64_t rows = std::min(step_.run().logit_tile_tokens, rows_ - first);
+    const std::int64_t row_bytes = rows * step_.compute_bytes();
+    const auto emit_tile = [&](Kind kind, Cost cost, InlineVector<RegionUse, 8> regions) {
+        Operation operation = make(kind, layer, tile, cost);
+        operation.rows = rows;
+        operation.first_row += first;
+        operation.regions = regions;
+        emit(operation);
+    };
+    emit_tile(Kind::kFinalNorm, ElementwiseCost{2 * row_bytes * model.hidden},
+              {read(kFinalHidden), read(kWeights), begin(kTileNormed)});
+    emit_tile(Kind::kLinearHead, gemm(rows, model.vocab, model.hidden), {read(kTileNormed), read(kWeights), begin(kLogits)});
+    emit_tile(Kind::kCrossEntropy, ElementwiseCost{3 * row_bytes * model.vocab},
+              {read(kTokens, token_slot()), write(kLogits), write(kScalars)});
+    emit_tile(Kind::kLinearHeadWeightGradient, gemm(model.vocab, model.hidden, rows, true),
+              {read(kLogits), end(kTileNormed), write(kGradients)});
+    emit_tile(Kind::kLinearHeadInputGradient, gemm(rows, model.hidden, model.vocab),
+              {end(kLogits), read(kWeights), begin(kNormedGradient)});
+    emit_tile(Kind::kFinalNormBackward, ElementwiseCost{3 * row_bytes * model.hidden},
+              {end(kNormedGradient), read_and(tile + 1 == tiles, kFinalHidden), read(kWeights),
+               write_and(tile == 0, kStreamGradient), write(kGradients)});
+}
+
+void SequenceGenerator::mlp_backward(std::int64_t layer) {
+    const ModelShape& model = step_.model();
+    const std::int64_t bytes = step_.compute_bytes();
+    emit_linear(Kind::kLinearDownWeightGradient, layer, gemm(model.hidden, model.ffn, rows_, true),
+                {read(kStreamGradient), end(kFfnActivation), write(kGradients)});
+    emit_linear(Kind::kLinearDownInputGradient, layer, gemm(rows_, model.ffn, model.hidden),
+                {read(kStreamGradient), read(kWeights), begin(kFfnGradient)});
+    emit_pass(Kind::kSwigluBackward, layer, 5 * rows_ * model.ffn * bytes, {end(kFfnGradient), write(kGateUp)});
+    emit_linear(Kind::kLinearGateUpWeightGradient, layer, gemm(2 * model.ffn, model.hidden, rows_, true),
+                {read(kGateUp), end(kNormed), write(kGradients)});
+    emit_linear(Kind::kLinearGateUpInputGradient, layer, gemm(rows_, model.hidden, 2 * model.ffn),
+                {end(kGateUp), read(kWeights), begin(kNormedGradient)});
+    emit_pass(Kind::kPostNormBackward, layer, 4 * rows_ * model.hidden * bytes,
+              {end(kNormedGradient), end(kMiddle), read(kWeights), write(kStreamGradient), write(kGradients)});
+}
+
+void SequenceGenerator::output_backward(std::int64_t layer) {
+    const ModelShape& model = step_.model();
+    emit_linear(Kind::kLinearOutputWeightGradient, layer, gemm(model.hidden, model.query_width(), rows_, true),
+                {read(kStreamGradient), read(kAttentionOutput, slot(layer)), write(kGradients)});
+    emit_linear(Kind::kLinearOutputInputGradient, layer, gemm(rows_, model.query_width(), model.hidden),
+                {read(kStreamGradient), read(kWeights), begin(kOutputGradient)});
+    emit_pass(Kind::kAttentionDelta, layer, 2 * rows_ * model.query_width() * step_.compute_bytes(),
+              {read(kOutputGradient), read(kAttentionOutput, slot(layer)), begin(kDelta)});
+}
+
+void SequenceGenerator::attention_backward(std::int64_t layer) {
+    const ModelShape& model = step_.model();
+    // The queries are computed again; with Q/K norm its backward also needs K before the norm.
+    const std::int64_t width = model.query_width() + (model.qk_norm ? model.kv_width() : 0);
+    emit_pass(Kind::kInputNorm, layer, 2 * rows_ * model.hidden * step_.compute_bytes(),
+              {read(kLayerInput, slot(layer)), read(kWeights), begin(kNormed)});
+    emit_linear(Kind::kLinearQkv, layer, gemm(rows_, width, model.hidden), {read(kNormed), read(kWeights), begin(kQkv)});
+    emit_pass(Kind::kRope, layer, 2 * rows_ * model.query_width() * step_.compute_bytes(),
+              {read(kQkv), read(kWeights), begin(kQuery)});
+
+    const std::int64_t windows = step_.history_windows(chunk_);
+    for (std::int64_t window = 0; window < windows; ++window) {
+        attend_backward_window(layer, window, window_keys(layer, window, PageClass::kKv),
+                               window_keys(layer, window, PageClass::kKvGradient).pages, false);
+    }
+    attend_backward_window(layer, windows, own_keys(layer, PageClass::kKv), own_pages(PageClass::kKvGradient, layer), true);
+}
+
+void SequenceGenerator::attend_backward_window(std::int64_t layer, std::int64_t part, const Keys& kv,
+                                               const PageSet& gradients, bool last) {
+    emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part, PageUse::kRead, kv.pages);
+    emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part, PageUse::kFetchIfAlive, gradients);
+    Operation backward = make(Kind::kAttentionBackward, layer, part, attention_cost(kv, true));
+    backward.regions = {read_and(last, kQuery),
+                        read_and(last, kOutputGradient),
+                        read(kLogSumExp, slot(layer)),
+                        read_and(last, kDelta),
+                        write_and(part == 0, kQueryGradient),
+                        scratch(kAttentionScratch)};
+    backward.requests = {PageRequest{PageUse::kRead, kv.pages, kv.pages.count},
+                         PageRequest{PageUse::kAccumulate, gradients, gradients.count}};
+    emit(backward);
+    if (!last) {  // the own chunk's gradients are used up at once
+        emit_page_copies(Kind::kWriteBack, Engine::kDeviceToHost, layer, part, PageUse::kWriteBack, gradients);
+    }
+}
+
+void SequenceGenerator::qkv_backward(std::int64_t layer) {
+    const ModelShape& model = step_.model();
+    const std::int64_t width = step_.qkv_width();
+    Operation rope = make(Kind::kRopeBackward, layer, 0, ElementwiseCost{3 * rows_ * width * step_.accumulator_bytes()});
+    rope.regions = {end(kQueryGradient), write(kQkv), read(kWeights), write(kGradients)};
+    const PageSet own = own_pages(PageClass::kKvGradient, layer);
+    rope.requests.push_back({PageUse::kRead, own, own.count});
+    emit(rope);
+    emit_linear(Kind::kLinearQkvWeightGradient, layer, gemm(width, model.hidden, rows_, true),
+                {read(kQkv), end(kNormed), write(kGradients)});
+    emit_linear(Kind::kLinearQkvInputGradient, layer, gemm(rows_, model.hidden, width),
+                {end(kQkv), read(kWeights), begin(kNormedGradient)});
+    emit_pass(Kind::kInputNormBackward, layer, 4 * rows_ * model.hidden * step_.compute_bytes(),
+              {end(kNormedGradient), read(kLayerInput, slot(layer)), read(kWeights), write(kStreamGradient),
+               write(kGradients)});
+}
+
+void SequenceGenerator::release_pages(std::int64_t layer) {
+    Operation release = make(Kind::kRelease, layer, 0, std::monostate{});
+    const PageSet kv = own_pages(PageClass::kKv, layer);
+    const PageSet gradient = own_pages(PageClass::kKvGradient, layer);
+    release.requests = {PageRequest{PageUse::kRelease, kv, 0}, PageRequest{PageUse::kRelease, gradient, 0}};
+    emit(release);
+    if (step_.run().keep != Keep::kNone) {
+        release = make(Kind::kRelease, layer, 1, std::monostate{});
+        release.requests.push_back({PageUse::kRelease, kept_page(layer), 0});
+        emit(release);
+    }
+}
+
+}  // namespace oomb::schedule

@@ -1,0 +1,81 @@
+#include "runtime/schedule/layout.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace oomb::schedule {
+
+void LivenessRecorder::take(const Operation& operation) {
+    for (const RegionUse& use : operation.regions) {
+        const auto region = static_cast<std::size_t>(use.region);
+        used_[region] = true;
+        begun_[region] = begun_[region] || use.begins;
+        live_[region] = true;
+    }
+    for (std::size_t a = 0; a < kRegions; ++a) {
+        for (std::size_t b = 0; live_[a] && b < kRegions; ++b) {
+            together_[a][b] = together_[a][b] || live_[b];
+        }
+    }
+    for (const RegionUse& use : operation.regions) {
+        if (use.ends) {
+            live_[static_cast<std::size_t>(use.region)] = false;
+        }
+    }
+}
+
+Interference LivenessRecorder::interference() const {
+    Interference result = together_;
+    for (std::size_t a = 0; a < kRegions; ++a) {
+        for (std::size_t b = 0; b < kRegions; ++b) {
+            const bool persistent = (used_[a] && !begun_[a]) || (used_[b] && !begun_[b]);
+            result[a][b] = a != b && used_[a] && used_[b] && (persistent || result[a][b]);
+        }
+    }
+    return result;
+}
+
+Interference interference_of(const StepShape& step) {
+    ModelShape model = step.model();
+    RunConfiguration run = step.run();
+    model.layers = std::min<std::int64_t>(model.layers, 3);
+    run.window_tokens = run.chunk_tokens;
+    run.logit_tile_tokens = std::min(run.logit_tile_tokens, divide_up(step.longest_chunk(), 2));
+    run.context_tokens = std::min(run.context_tokens, 3 * run.chunk_tokens);
+    const StepShape short_step(model, run);
+    LivenessRecorder recorder;
+    SequenceGenerator(short_step, 0, true, recorder).generate();
+    generate_optimizer(short_step, recorder);
+    return recorder.interference();
+}
+
+std::int64_t assign_offsets(RegionTable& regions, Tier tier, const Interference& interference) {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < kRegions; ++i) {
+        if (regions[i].tier == tier && regions[i].total_bytes() > 0) {
+            order.push_back(i);
+        }
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](auto a, auto b) { return regions[a].total_bytes() > regions[b].total_bytes(); });
+    std::int64_t end = 0;
+    std::vector<std::size_t> placed;  // ascending by offset
+    for (const std::size_t current : order) {
+        std::int64_t offset = 0;
+        for (const std::size_t other : placed) {
+            const bool overlaps = regions[other].offset_bytes < offset + regions[current].total_bytes() &&
+                                  offset < regions[other].offset_bytes + regions[other].total_bytes();
+            if (interference[current][other] && overlaps) {
+                offset = regions[other].offset_bytes + regions[other].total_bytes();
+            }
+        }
+        regions[current].offset_bytes = offset;
+        end = std::max(end, offset + regions[current].total_bytes());
+        placed.push_back(current);
+        std::stable_sort(placed.begin(), placed.end(),
+                         [&](auto a, auto b) { return regions[a].offset_bytes < regions[b].offset_bytes; });
+    }
+    return end;
+}
+
+}  // namespace oomb::schedule

@@ -1,0 +1,59 @@
+#pragma once
+// The plan of a run: every byte in every tier, known before the first operation starts.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/schedule/region.hpp"
+#include "runtime/schedule/step_shape.hpp"
+
+namespace oomb::schedule {
+
+// Frames of one class of pages in one tier. A frame has up to three planes (K and V; or layer input, attention output,
+// log-sum-exp); plane p of frame f lies at offset_bytes + plane_offset_bytes(p) + f * plane_bytes[p] of the arena, so
+// consecutive frames of a plane are one contiguous tensor.
+struct PoolPlan {
+    Tier tier = Tier::kHbm;
+    PageClass page_class = PageClass::kKv;
+    std::int64_t frames = 0;
+    std::vector<std::int64_t> plane_bytes;
+    std::int64_t offset_bytes = 0;
+
+    std::int64_t plane_offset_bytes(std::size_t plane) const;
+    std::int64_t total_bytes() const { return plane_offset_bytes(plane_bytes.size()); }
+};
+
+struct Plan {
+    ModelShape model;
+    RunConfiguration run;
+    RegionTable regions;
+    std::vector<PoolPlan> pools;       // only pools with frames
+    std::int64_t resident_pages = 0;   // K/V pages whose home is HBM, first in time order over all layers
+    std::int64_t arena_bytes[kTiers] = {0, 0};
+    std::int64_t page_table_bytes = 0;  // host memory outside the arena: one record per page and per frame
+
+    std::int64_t peak_bytes(Tier tier) const {
+        return arena_bytes[static_cast<int>(tier)] + (tier == Tier::kHost ? page_table_bytes : 0);
+    }
+    const PoolPlan* pool(Tier tier, PageClass page_class) const;
+};
+
+// Plans the longest sequence of the run (run.context_tokens). Validates `run` (UsageError). Deterministic.
+// `--hbm-pages auto` takes as many resident pages as run.gpu_memory_bytes leaves room for.
+Plan make_plan(const ModelShape& model, const RunConfiguration& run);
+
+// A tier that the plan does not fit into; a budget of 0 is no limit.
+struct Shortfall {
+    Tier tier = Tier::kHbm;
+    std::int64_t needed_bytes = 0;
+    std::int64_t available_bytes = 0;
+};
+std::vector<Shortfall> shortfalls(const Plan& plan);
+
+// The plan file: format documented in docs/plan-format.md.
+inline constexpr int kPlanFormatVersion = 1;
+std::string to_json(const Plan& plan);
+
+}  // namespace oomb::schedule

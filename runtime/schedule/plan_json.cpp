@@ -1,0 +1,76 @@
+#include <nlohmann/json.hpp>
+
+#include "runtime/schedule/plan.hpp"
+
+namespace oomb::schedule {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json model_to_json(const ModelShape& model) {
+    return {{"layers", model.layers},       {"hidden", model.hidden},         {"query_heads", model.query_heads},
+            {"kv_heads", model.kv_heads},   {"head_dim", model.head_dim},     {"ffn", model.ffn},
+            {"vocab", model.vocab},         {"parameters", model.parameters()}};
+}
+
+Json run_to_json(const RunConfiguration& run) {
+    return {{"device", name_of(run.device)},
+            {"context_tokens", run.context_tokens},
+            {"chunk_tokens", run.chunk_tokens},
+            {"page_tokens", run.page_tokens},
+            {"window_tokens", run.window_tokens},
+            {"logit_tile_tokens", run.logit_tile_tokens},
+            {"attention", name_of(run.attention)},
+            {"offload", name_of(run.offload)},
+            {"keep", name_of(run.keep)},
+            {"compute_dtype", name_of(run.compute)},
+            {"accumulator_dtype", name_of(run.accumulator)},
+            {"optimizer", run.optimizer},
+            {"gpu_memory_bytes", run.gpu_memory_bytes},
+            {"host_memory_bytes", run.host_memory_bytes}};
+}
+
+Json regions_to_json(const RegionTable& regions) {
+    Json list = Json::array();
+    for (std::size_t i = 0; i < kRegions; ++i) {
+        const Region& region = regions[i];
+        if (region.total_bytes() > 0) {
+            list.push_back({{"name", name_of(static_cast<RegionName>(i))},
+                            {"tier", name_of(region.tier)},
+                            {"offset_bytes", region.offset_bytes},
+                            {"slot_bytes", region.slot_bytes},
+                            {"slots", region.slots}});
+        }
+    }
+    return list;
+}
+
+Json pools_to_json(const std::vector<PoolPlan>& pools) {
+    Json list = Json::array();
+    for (const PoolPlan& pool : pools) {
+        list.push_back({{"tier", name_of(pool.tier)},
+                        {"page_class", name_of(pool.page_class)},
+                        {"frames", pool.frames},
+                        {"plane_bytes", pool.plane_bytes},
+                        {"offset_bytes", pool.offset_bytes}});
+    }
+    return list;
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan) {
+    Json json;
+    json["format"] = "oomb-plan";
+    json["version"] = kPlanFormatVersion;
+    json["model"] = model_to_json(plan.model);
+    json["run"] = run_to_json(plan.run);
+    json["resident_pages"] = plan.resident_pages;
+    json["regions"] = regions_to_json(plan.regions);
+    json["pools"] = pools_to_json(plan.pools);
+    json["page_table_bytes"] = plan.page_table_bytes;
+    json["peak_bytes"] = {{"hbm", plan.peak_bytes(Tier::kHbm)}, {"host", plan.peak_bytes(Tier::kHost)}};
+    return json.dump(2) + "\n";
+}
+
+}  // namespace oomb::schedule

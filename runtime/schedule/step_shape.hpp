@@ -1,0 +1,67 @@
+#pragma once
+// A sequence of T tokens cut into chunks and windows, and the numbers that follow from it.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "runtime/core/model_shape.hpp"
+#include "runtime/core/page_set.hpp"
+#include "runtime/core/run_configuration.hpp"
+
+namespace oomb::schedule {
+
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+class StepShape {
+  public:
+    // `run.context_tokens` is the sequence's length T. Both are copied.
+    StepShape(const ModelShape& model, const RunConfiguration& run) : model_(model), run_(run) {}
+
+    const ModelShape& model() const { return model_; }
+    const RunConfiguration& run() const { return run_; }
+
+    std::int64_t tokens() const { return run_.context_tokens; }
+    std::int64_t chunks() const { return divide_up(tokens(), run_.chunk_tokens); }
+    std::int64_t pages() const { return divide_up(tokens(), run_.page_tokens); }  // per layer
+    std::int64_t pages_per_chunk() const { return run_.chunk_tokens / run_.page_tokens; }
+    std::int64_t pages_per_window() const { return run_.window_tokens / run_.page_tokens; }
+    std::int64_t total_pages() const { return pages() * model_.layers; }
+
+    std::int64_t first_token(std::int64_t chunk) const { return chunk * run_.chunk_tokens; }
+    std::int64_t tokens_of(std::int64_t chunk) const {
+        return std::min(run_.chunk_tokens, tokens() - first_token(chunk));
+    }
+    std::int64_t first_page(std::int64_t chunk) const { return chunk * pages_per_chunk(); }
+    std::int64_t pages_of(std::int64_t chunk) const { return divide_up(tokens_of(chunk), run_.page_tokens); }
+    std::int64_t history_windows(std::int64_t chunk) const { return divide_up(first_token(chunk), run_.window_tokens); }
+
+    std::int64_t longest_chunk() const { return std::min(run_.chunk_tokens, tokens()); }
+    std::int64_t longest_window() const {  // most keys that one attention operation reads
+        const std::int64_t history = first_token(chunks() - 1);
+        return std::max(longest_chunk(), std::min(run_.window_tokens, history));
+    }
+
+    std::int64_t compute_bytes() const { return bytes_of(run_.compute); }
+    std::int64_t accumulator_bytes() const { return bytes_of(run_.accumulator); }
+    std::int64_t qkv_width() const { return model_.query_width() + 2 * model_.kv_width(); }
+
+    // K and V planes of one page.
+    std::int64_t page_plane_bytes(PageClass page_class) const {
+        const std::int64_t element = page_class == PageClass::kKv ? compute_bytes() : accumulator_bytes();
+        return run_.page_tokens * model_.kv_width() * element;
+    }
+
+    // A kept chunk of one layer: layer input, attention output, log-sum-exp.
+    std::int64_t kept_input_bytes(std::int64_t rows) const { return rows * model_.hidden * compute_bytes(); }
+    std::int64_t kept_output_bytes(std::int64_t rows) const { return rows * model_.query_width() * compute_bytes(); }
+    std::int64_t kept_lse_bytes(std::int64_t rows) const { return rows * model_.query_heads * accumulator_bytes(); }
+    std::int64_t kept_bytes(std::int64_t rows) const {
+        return kept_input_bytes(rows) + kept_output_bytes(rows) + kept_lse_bytes(rows);
+    }
+
+  private:
+    ModelShape model_;
+    RunConfiguration run_;
+};
+
+}  // namespace oomb::schedule
