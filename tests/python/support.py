@@ -1,0 +1,2 @@
+class SequenceFile: pass
+class Trainer: pass
