@@ -29,6 +29,8 @@ struct Rope {
     double mscale_all_dim = 0.0;
     double attention_factor = 0.0;  // yarn: 0 = not given
     bool truncate = true;           // yarn
+
+    bool operator==(const Rope&) const = default;
 };
 
 struct ModelShape {
@@ -43,9 +45,9 @@ struct ModelShape {
     std::int64_t max_positions = 0;
     double rms_norm_eps = 1e-6;
     bool tied_embeddings = false;
-    bool qkv_bias = false;     // bias on q, k and v projections
-    bool output_bias = false;  // bias on the attention output projection (Llama with attention_bias)
-    bool qk_norm = false;      // RMSNorm over head_dim of q and k before RoPE (Qwen3)
+    bool qkv_bias = false;              // bias on q, k and v projections
+    bool output_bias = false;           // bias on the attention output projection (Llama with attention_bias)
+    bool qk_norm = false;               // RMSNorm over head_dim of q and k before RoPE (Qwen3)
     DType stored_dtype = DType::kBF16;  // of the weights on disk, as the config says
     Rope rope;
     std::vector<std::string> notes;  // what was assumed, for the user: one sentence each

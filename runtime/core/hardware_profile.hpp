@@ -1,0 +1,55 @@
+#pragma once
+// What a machine gives, as measured: sizes and sustained rates, each with the source of the number.
+//
+// File format "oomb-hardware-profile", version 1 (JSON). Unknown keys and duplicate keys are errors.
+//   format            "oomb-hardware-profile"
+//   version           1
+//   name              what the machine is called
+//   gpu_memory        {"bytes": integer, "source": text}
+//   host_memory       {"bytes": integer, "source": text}, what a process may use
+//   gemm              {"<dtype>": {"tflops": number, "source": text}, ...}, dtype fp64 | fp32 | bf16 | fp16
+//   attention_forward, attention_backward   as gemm
+//   hbm_copy          {"gb_per_s": number, "source": text}, bytes read + bytes written
+//   host_to_device, device_to_host          as hbm_copy, one direction alone
+//   host_to_device_both, device_to_host_both   as hbm_copy, while the other direction is busy too
+// GB are 10^9 bytes, TFLOP/s 10^12 operations per second.
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "runtime/core/dtype.hpp"
+
+namespace oomb {
+
+struct SourcedBytes {
+    std::int64_t bytes = 0;
+    std::string source;
+};
+
+// Bytes or floating-point operations per second.
+struct SourcedRate {
+    double per_second = 0;
+    std::string source;
+};
+
+struct HardwareProfile {
+    std::string name;
+    SourcedBytes gpu_memory;
+    SourcedBytes host_memory;
+    std::map<DType, SourcedRate> gemm_flops;
+    std::map<DType, SourcedRate> attention_forward_flops;
+    std::map<DType, SourcedRate> attention_backward_flops;
+    SourcedRate hbm_copy_bytes;
+    SourcedRate host_to_device_bytes;
+    SourcedRate device_to_host_bytes;
+    SourcedRate host_to_device_both_bytes;
+    SourcedRate device_to_host_both_bytes;
+};
+
+// Throw FileError: the key, what was found, what is allowed.
+HardwareProfile read_hardware_profile(const std::filesystem::path& path);
+HardwareProfile parse_hardware_profile(const std::string& json_text, const std::string& name_in_messages);
+
+}  // namespace oomb
