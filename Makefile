@@ -35,7 +35,7 @@ asan: ## build with AddressSanitizer and UBSan in build/asan, all tests but the 
 lint: ## formatting and static analysis
 	@setup/setup.sh --lint
 	@$(CMAKE) --preset $(PRESET) >/dev/null
-	@JOBS=$(JOBS) setup/lint.sh build/$(PRESET)
+	@JOBS=$(JOBS) build/env/bin/python setup/lint.py build/$(PRESET)
 
 bench: setup ## build and run the benchmarks; results in build/bench
 	@$(CMAKE) --preset $(PRESET)
