@@ -35,13 +35,13 @@ struct AttentionMask {
 template <class T>
 struct AttentionForward {
     const T* q = nullptr;                // [tokens, query_heads, head_dim], after RoPE
-    paging::PageView<const T> kv;        // the window
+    paging::PageView<const T> kv = {};   // the window
     Accumulator<T>* o_part = nullptr;    // out [tokens, query_heads, head_dim]
     Accumulator<T>* lse_part = nullptr;  // out [tokens, query_heads]
     std::int64_t tokens = 0;
     std::int64_t query_heads = 0;  // a multiple of kv.kv_heads
     double scale = 0;              // multiplies q.k, 1 / sqrt(head_dim)
-    AttentionMask mask;
+    AttentionMask mask = {};
 };
 
 // P is T (a library's partial) or Accumulator<T> (ours).
@@ -76,20 +76,20 @@ struct AttentionDelta {
 // accumulators: the bits depend neither on threads nor, for ascending windows, on how the keys are cut into windows.
 template <class T>
 struct AttentionBackward {
-    const T* q = nullptr;                   // [tokens, query_heads, head_dim]
-    const T* d_o = nullptr;                 // [tokens, query_heads, head_dim]
-    const Accumulator<T>* lse = nullptr;    // [tokens, query_heads], global; -inf: the query sees nothing at all
-    const Accumulator<T>* delta = nullptr;  // [tokens, query_heads]
-    paging::PageView<const T> kv;           // the window
-    Accumulator<T>* dq = nullptr;           // in/out [tokens, query_heads, head_dim], accumulated
-    paging::PageView<Accumulator<T>> d_kv;  // dk, dv: the same tokens and page size as kv, frames of its own
+    const T* q = nullptr;                        // [tokens, query_heads, head_dim]
+    const T* d_o = nullptr;                      // [tokens, query_heads, head_dim]
+    const Accumulator<T>* lse = nullptr;         // [tokens, query_heads], global; -inf: the query sees nothing at all
+    const Accumulator<T>* delta = nullptr;       // [tokens, query_heads]
+    paging::PageView<const T> kv = {};           // the window
+    Accumulator<T>* dq = nullptr;                // in/out [tokens, query_heads, head_dim], accumulated
+    paging::PageView<Accumulator<T>> d_kv = {};  // dk, dv: the same tokens and page size as kv, frames of its own
     // [pages of the window] or null: not 0 means that the page's gradient frame holds nothing yet, and every valid row
     // of it is written, with zeros where no query sees the key; otherwise, and if null, the frame is added to.
     const std::uint8_t* first_touch = nullptr;
     std::int64_t tokens = 0;
     std::int64_t query_heads = 0;
     double scale = 0;
-    AttentionMask mask;
+    AttentionMask mask = {};
 };
 
 }  // namespace oomb::kernels
