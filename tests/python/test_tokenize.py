@@ -73,8 +73,10 @@ def text(real_text):
 @pytest.mark.parametrize("make", [llama3_like, sentencepiece_like, unigram])
 def test_pieces_give_the_tokens_of_the_whole(make, text):
     tokenizer = make(text)
-    # About 190 seams; the overlap is so small that some of them must fail and be mended.
-    assert piecewise(tokenizer, text, 512, 256) == whole(tokenizer, text)
+    tally = Tally()
+    assert piecewise(tokenizer, text, 256, 128, tally) == whole(tokenizer, text)
+    # There are about 390 seams. Were most of them mended, the whole would be compared with itself.
+    assert tally.joined_pieces < 40
 
 
 @pytest.mark.parametrize("piece_chars, overlap_chars", [(300, 128), (1000, 400), (1 << 14, 1 << 12)])
@@ -94,7 +96,7 @@ def awkward_texts():
     yield "special tokens in the text", "word <|im_end|><|endoftext|>\n" * 900
 
 
-@pytest.mark.parametrize("name, awkward", awkward_texts())
+@pytest.mark.parametrize("name, awkward", list(awkward_texts()))
 def test_awkward_texts(smollm2, name, awkward):
     tokenizer = smollm2_tokenizer(smollm2)
     assert piecewise(tokenizer, awkward, 1024, 512) == whole(tokenizer, awkward), name
@@ -134,7 +136,7 @@ def test_memory_does_not_grow_with_the_document(smollm2):
         return peak_bytes
 
     peak(10)
-    assert peak(3000) < 1.2 * peak(1000)
+    assert peak(400) < 1.2 * peak(100)  # 1.2 MB and 0.3 MB of text; a batch is 64 kB
 
 
 # --- the files -------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy
 PIECE_CHARS = 1 << 16
 OVERLAP_CHARS = 1 << 12
 MIN_AGREED_TOKENS = 4
-BATCH_CHARS = 16 * PIECE_CHARS
+BATCH_PIECES = 16
 
 
 def pieces_of(blocks, piece_chars, overlap_chars):
@@ -99,7 +99,7 @@ class Encoder:
         for piece in self._marked(documents):
             batch.append(piece)
             chars += len(piece[0])
-            if chars >= BATCH_CHARS:
+            if chars >= BATCH_PIECES * self._piece_chars:
                 yield from self._encode_batch(batch)
                 batch, chars = [], 0
         yield from self._encode_batch(batch)
