@@ -1,0 +1,76 @@
+#include "runtime/core/hardware_profile.hpp"
+
+#include <doctest/doctest.h>
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/json.hpp"
+#include "runtime/core/units.hpp"
+#include "tests/core/configs.hpp"
+#include "tests/core/messages.hpp"
+
+using namespace oomb;
+
+namespace {
+
+Json h200() {
+    return read_json_file(test::source_folder() / "hardware" / "h200_sxm.json");
+}
+
+}  // namespace
+
+TEST_CASE("the H200 profile is read with its units and sources") {
+    const HardwareProfile profile = read_hardware_profile(test::source_folder() / "hardware" / "h200_sxm.json");
+    CHECK(profile.name.find("H200") != std::string::npos);
+    CHECK(format_bytes_short(profile.gpu_memory.bytes) == "139.8 GiB");
+    CHECK(profile.host_memory.bytes == 125 * kGiB);
+    CHECK(profile.gemm_flops.at(DType::kBF16).per_second == 655e12);
+    CHECK(profile.attention_forward_flops.at(DType::kBF16).per_second == 592e12);
+    CHECK(profile.attention_backward_flops.at(DType::kBF16).per_second == 525e12);
+    CHECK(profile.hbm_copy_bytes.per_second == 4100e9);
+    CHECK(profile.host_to_device_bytes.per_second == 55.4e9);
+    CHECK(profile.device_to_host_bytes.per_second == 55.3e9);
+    CHECK(profile.host_to_device_both_bytes.per_second == 50.7e9);
+    CHECK(profile.device_to_host_both_bytes.per_second == 50.7e9);
+    CHECK_FALSE(profile.gemm_flops.at(DType::kBF16).source.empty());
+}
+
+TEST_CASE("a wrong profile names the key") {
+    struct Bad {
+        std::string_view pointer;
+        std::string_view value;
+        std::initializer_list<std::string_view> fragments;
+    };
+    const Bad cases[] = {
+        {"/format", "\"other\"", {"format: found \"other\"", "oomb-hardware-profile"}},
+        {"/version", "2", {"version: found 2", "version 1"}},
+        {"/extra", "1", {"unknown key \"extra\"", "hbm_copy"}},
+        {"/gpu_memory/bytes", "0", {"gpu_memory.bytes: found 0", "positive integer"}},
+        {"/gpu_memory/bytes", "1.5", {"gpu_memory.bytes"}},
+        {"/gpu_memory/gib", "139", {"gpu_memory: unknown key \"gib\""}},
+        {"/gemm", "{}", {"gemm: found {}", "at least one element type"}},
+        {"/gemm/int8", "{}", {"unknown key \"int8\"", "bf16"}},
+        {"/gemm/bf16/tflops", "0", {"gemm.bf16.tflops: found 0", "a number from"}},
+        {"/gemm/bf16/tflops", "-655", {"found -655"}},
+        {"/hbm_copy/gb_per_s", "\"fast\"", {"hbm_copy.gb_per_s: found \"fast\""}},
+        {"/host_to_device/source", "\"\"", {"host_to_device.source", "where the number comes from"}},
+        {"/device_to_host", "3", {"device_to_host: found 3", "an object"}},
+    };
+    for (const Bad& bad : cases) {
+        CAPTURE(bad.pointer);
+        CAPTURE(bad.value);
+        Json profile = h200();
+        profile[Json::json_pointer(std::string(bad.pointer))] = Json::parse(bad.value);
+        const auto message =
+            test::message_of<FileError>([&] { parse_hardware_profile(profile.dump(), "machine.json"); });
+        test::check_contains(message, {"machine.json"});
+        test::check_contains(message, bad.fragments);
+    }
+    const Json whole = h200();
+    for (const auto& [key, value] : whole.items()) {
+        Json profile = whole;
+        profile.erase(key);
+        test::check_contains(
+            test::message_of<FileError>([&] { parse_hardware_profile(profile.dump(), "machine.json"); }),
+            {key, "missing"});
+    }
+}
