@@ -81,8 +81,9 @@ Operation SequenceGenerator::make(Kind kind, std::int64_t layer, std::int64_t pa
     return operation;
 }
 
-void SequenceGenerator::emit_linear(Kind kind, std::int64_t layer, GemmCost cost, InlineVector<RegionUse, 8> regions) {
-    Operation operation = make(kind, layer, 0, cost);
+void SequenceGenerator::emit_linear(Kind kind, std::int64_t layer, GemmCost cost, InlineVector<RegionUse, 8> regions,
+                                    std::uint32_t part) {
+    Operation operation = make(kind, layer, part, cost);
     operation.regions = regions;
     emit(operation);
 }

@@ -38,7 +38,8 @@ class SequenceGenerator {
     void emit(const Operation& operation) { sink_.take(operation); }
     void begin_chunk(Phase phase, std::int64_t chunk);
     void load_tokens();
-    void emit_linear(Kind kind, std::int64_t layer, GemmCost cost, InlineVector<RegionUse, 8> regions);
+    void emit_linear(Kind kind, std::int64_t layer, GemmCost cost, InlineVector<RegionUse, 8> regions,
+                     std::uint32_t part = 0);
     void emit_pass(Kind kind, std::int64_t layer, std::int64_t bytes, InlineVector<RegionUse, 8> regions);
     void emit_page_copies(Kind kind, Engine engine, std::int64_t layer, std::int64_t part, PageUse use,
                           const PageSet& pages);
@@ -53,7 +54,8 @@ class SequenceGenerator {
 
     // generator_forward.cpp
     void forward_chunk(const ForwardMode& mode);
-    void project_qkv(std::int64_t layer, const ForwardMode& mode, bool needs_query);
+    void project_qkv(std::int64_t layer, std::uint32_t parts);
+    std::int64_t width_of(std::uint32_t parts) const;
     void attend(std::int64_t layer, const ForwardMode& mode);
     void attend_window(std::int64_t layer, std::int64_t part, const Keys& keys, bool last);
     void keep_activation(std::int64_t layer);

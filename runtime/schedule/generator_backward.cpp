@@ -77,12 +77,15 @@ void SequenceGenerator::output_backward(std::int64_t layer) {
 void SequenceGenerator::attention_backward(std::int64_t layer) {
     const ModelShape& model = step_.model();
     // The queries are computed again; with Q/K norm its backward also needs K before the norm.
-    const std::int64_t width = model.query_width() + (model.qk_norm ? model.kv_width() : 0);
+    const std::uint32_t parts = kQueryPart | (model.qk_norm ? kKeyPart : 0);
     emit_pass(Kind::kInputNorm, layer, 2 * rows_ * model.hidden * step_.compute_bytes(),
               {read(kLayerInput, slot(layer)), read(kWeights), begin(kNormed)});
-    emit_linear(Kind::kLinearQkv, layer, gemm(rows_, width, model.hidden), {read(kNormed), read(kWeights), begin(kQkv)});
-    emit_pass(Kind::kRope, layer, 2 * rows_ * model.query_width() * step_.compute_bytes(),
-              {read(kQkv), read(kWeights), begin(kQuery)});
+    emit_linear(Kind::kLinearQkv, layer, gemm(rows_, width_of(parts), model.hidden),
+                {read(kNormed), read(kWeights), begin(kQkv)}, parts);
+    Operation rope =
+        make(Kind::kRope, layer, kQueryPart, ElementwiseCost{2 * rows_ * model.query_width() * step_.compute_bytes()});
+    rope.regions = {read(kQkv), read(kWeights), begin(kQuery)};
+    emit(rope);
 
     const std::int64_t windows = step_.history_windows(chunk_);
     for (std::int64_t window = 0; window < windows; ++window) {
@@ -97,7 +100,7 @@ void SequenceGenerator::attend_backward_window(std::int64_t layer, std::int64_t 
     emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part, PageUse::kRead, kv.pages);
     emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part, PageUse::kFetchIfAlive, gradients);
     Operation backward = make(Kind::kAttentionBackward, layer, part, attention_cost(kv, true));
-    backward.regions = {read_and(last, kQuery),
+    backward.regions = {read(kQuery),
                         read_and(last, kOutputGradient),
                         read(kLogSumExp, slot(layer)),
                         read_and(last, kDelta),
@@ -115,7 +118,7 @@ void SequenceGenerator::qkv_backward(std::int64_t layer) {
     const ModelShape& model = step_.model();
     const std::int64_t width = step_.qkv_width();
     Operation rope = make(Kind::kRopeBackward, layer, 0, ElementwiseCost{3 * rows_ * width * step_.accumulator_bytes()});
-    rope.regions = {end(kQueryGradient), write(kQkv), read(kWeights), write(kGradients)};
+    rope.regions = {write_end(kQueryGradient), write_end(kQuery), write(kQkv), read(kWeights), write(kGradients)};
     const PageSet own = own_pages(PageClass::kKvGradient, layer);
     rope.requests.push_back({PageUse::kRead, own, own.count});
     emit(rope);

@@ -11,7 +11,7 @@ void SequenceGenerator::forward_chunk(const ForwardMode& mode) {
     for (std::int64_t layer = 0; layer < model.layers; ++layer) {
         const bool last = layer + 1 == model.layers;
         const bool attends = !last || mode.attends_last;
-        project_qkv(layer, mode, attends);
+        project_qkv(layer, (attends ? kQueryPart : 0) | (mode.writes_kv ? kKeyPart | kValuePart : 0));
         if (!attends) {
             break;
         }
@@ -27,24 +27,32 @@ void SequenceGenerator::forward_chunk(const ForwardMode& mode) {
     }
 }
 
-void SequenceGenerator::project_qkv(std::int64_t layer, const ForwardMode& mode, bool needs_query) {
+std::int64_t SequenceGenerator::width_of(std::uint32_t parts) const {
     const ModelShape& model = step_.model();
-    const std::int64_t width = (needs_query ? model.query_width() : 0) + (mode.writes_kv ? 2 * model.kv_width() : 0);
+    return ((parts & kQueryPart) != 0 ? model.query_width() : 0) + ((parts & kKeyPart) != 0 ? model.kv_width() : 0) +
+           ((parts & kValuePart) != 0 ? model.kv_width() : 0);
+}
+
+void SequenceGenerator::project_qkv(std::int64_t layer, std::uint32_t parts) {
+    const ModelShape& model = step_.model();
+    const std::int64_t width = width_of(parts);
+    const bool writes_kv = (parts & kKeyPart) != 0;
     emit_pass(Kind::kInputNorm, layer, 2 * rows_ * model.hidden * step_.compute_bytes(),
               {read(kLayerInput, slot(layer)), read(kWeights), begin(kNormed)});
-    emit_linear(Kind::kLinearQkv, layer, gemm(rows_, width, model.hidden), {end(kNormed), read(kWeights), begin(kQkv)});
+    emit_linear(Kind::kLinearQkv, layer, gemm(rows_, width, model.hidden), {end(kNormed), read(kWeights), begin(kQkv)},
+                parts);
 
-    Operation rope = make(Kind::kRope, layer, 0, ElementwiseCost{2 * rows_ * width * step_.compute_bytes()});
+    Operation rope = make(Kind::kRope, layer, parts, ElementwiseCost{2 * rows_ * width * step_.compute_bytes()});
     rope.regions = {end(kQkv), read(kWeights)};
-    if (needs_query) {
+    if ((parts & kQueryPart) != 0) {
         rope.regions.push_back(begin(kQuery));
     }
     const PageSet own = own_pages(PageClass::kKv, layer);
-    if (mode.writes_kv) {
+    if (writes_kv) {
         rope.requests.push_back({PageUse::kBirth, own, own.count});
     }
     emit(rope);
-    if (mode.writes_kv) {
+    if (writes_kv) {
         emit_page_copies(Kind::kWriteBack, Engine::kDeviceToHost, layer, 0, PageUse::kWriteBack, own);
     }
 }

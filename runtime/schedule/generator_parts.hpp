@@ -11,6 +11,8 @@ inline RegionUse write(RegionName region, std::int32_t slot = 0) { return {regio
 inline RegionUse begin(RegionName region) { return {region, 0, Access::kWrite, true, false}; }
 // Last read of a life.
 inline RegionUse end(RegionName region) { return {region, 0, Access::kRead, false, true}; }
+// Last use of a life, with the buffer as working space.
+inline RegionUse write_end(RegionName region) { return {region, 0, Access::kWrite, false, true}; }
 // Lives within one operation.
 inline RegionUse scratch(RegionName region) { return {region, 0, Access::kWrite, true, true}; }
 

@@ -76,6 +76,9 @@ std::string_view name_of(Engine engine);
 std::string_view name_of(Phase phase);
 std::string_view name_of(Kind kind);
 
+// `part` of kLinearQkv and kRope says which of the three they compute.
+inline constexpr std::uint32_t kQueryPart = 1, kKeyPart = 2, kValuePart = 4;
+
 // Coordinates of an operation, packed into 64 bits: the same operation has the same id in every run, plan and trace.
 // `part` counts windows, page groups, row tiles or shards of one (chunk, layer, kind).
 struct OperationId {

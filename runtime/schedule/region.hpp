@@ -67,7 +67,7 @@ struct Region {
 };
 
 using RegionTable = std::array<Region, kRegions>;
-inline Region& at(RegionTable& table, RegionName name) { return table[static_cast<std::size_t>(name)]; }
-inline const Region& at(const RegionTable& table, RegionName name) { return table[static_cast<std::size_t>(name)]; }
+inline Region& region_of(RegionTable& table, RegionName name) { return table[static_cast<std::size_t>(name)]; }
+inline const Region& region_of(const RegionTable& table, RegionName name) { return table[static_cast<std::size_t>(name)]; }
 
 }  // namespace oomb::schedule

@@ -35,7 +35,7 @@ RegionTable region_sizes(const StepShape& step) {
 
     RegionTable table;
     const auto set = [&](RegionName name, std::int64_t bytes, std::int32_t slot_count = 1, Tier tier = Tier::kHbm) {
-        at(table, name) = {tier, aligned(bytes), slot_count, 0};
+        region_of(table, name) = {tier, aligned(bytes), slot_count, 0};
     };
     set(kWeights, parameters * compute);
     set(kMasterWeights, step.run().optimizer && compute != sum ? parameters * sum : 0);

@@ -1,0 +1,85 @@
+#include "runtime/issue/issuer.hpp"
+
+#include "runtime/core/error.hpp"
+
+namespace oomb::issue {
+
+using paging::Grant;
+using schedule::Access;
+using schedule::Kind;
+using schedule::Operation;
+
+paging::ResidencyShape residency_shape(const schedule::Plan& plan, PageClass page_class) {
+    const schedule::StepShape step(plan.model, plan.run);
+    const auto frames = [&](Tier tier) {
+        const schedule::PoolPlan* pool = plan.pool(tier, page_class);
+        return pool == nullptr ? 0 : pool->frames;
+    };
+    const bool activation = page_class == PageClass::kActivation;
+    paging::ResidencyShape shape;
+    shape.page_class = page_class;
+    shape.layers = step.model().layers;
+    shape.pages_per_layer = activation ? step.chunks() : step.pages();
+    shape.hbm_frames = frames(Tier::kHbm);
+    shape.host_frames = frames(Tier::kHost);
+    shape.resident_pages = activation ? 0 : plan.resident_pages;
+    shape.cached_in_hbm = !activation;
+    return shape;
+}
+
+Issuer::Issuer(const schedule::Plan& plan, IssuedSink& sink) : sink_(sink), hazards_(plan) {
+    for (int page_class = 0; page_class < kPageClasses; ++page_class) {
+        residencies_.emplace_back(residency_shape(plan, static_cast<PageClass>(page_class)));
+    }
+}
+
+void Issuer::take(const Operation& operation) {
+    IssuedOperation issued;
+    issued.operation = operation;
+    bool moves = false;
+    for (const schedule::PageRequest& request : operation.requests) {
+        auto& residency = residencies_[static_cast<int>(request.pages.page_class)];
+        issued.grants.push_back(residency.request(request.use, request.pages));
+        moves = moves || !issued.grants.back().to_hbm.empty() || !issued.grants.back().to_host.empty();
+    }
+    const bool page_copy = operation.id.kind == Kind::kFetch || operation.id.kind == Kind::kWriteBack;
+    if (page_copy && !moves) {
+        return;
+    }
+    require(page_copy || !moves, "{}: its pages are not in HBM", to_text(operation.id));
+    hazards_.begin(operation.engine);
+    for (const schedule::RegionUse& use : operation.regions) {
+        hazards_.region(use);
+    }
+    for (std::size_t i = 0; i < issued.grants.size(); ++i) {
+        track(operation, issued.grants[i], operation.requests[i].use);
+    }
+    issued.ticket = hazards_.finish(issued.waits);
+    issued.number = ++number_;
+    sink_.take(std::move(issued));
+}
+
+void Issuer::track(const Operation& operation, const Grant& grant, PageUse use) {
+    for (const paging::PageCopy& copy : grant.to_hbm) {
+        hazards_.frame(Tier::kHost, grant.page_class, copy.host_frame, Access::kRead);
+        hazards_.frame(Tier::kHbm, grant.page_class, copy.hbm_frame, Access::kWrite);
+    }
+    for (const paging::PageCopy& copy : grant.to_host) {
+        hazards_.frame(Tier::kHbm, grant.page_class, copy.hbm_frame, Access::kRead);
+        hazards_.frame(Tier::kHost, grant.page_class, copy.host_frame, Access::kWrite);
+    }
+    for (const std::int32_t frame : grant.freed_hbm) {
+        hazards_.frame(Tier::kHbm, grant.page_class, frame, Access::kWrite);
+    }
+    for (const std::int32_t frame : grant.freed_host) {
+        hazards_.frame(Tier::kHost, grant.page_class, frame, Access::kWrite);
+    }
+    if (operation.id.kind == Kind::kFetch || operation.id.kind == Kind::kWriteBack) {
+        return;  // touches nothing but its copies
+    }
+    for (const std::int32_t frame : grant.frames) {
+        hazards_.frame(grant.tier, grant.page_class, frame, use == PageUse::kRead ? Access::kRead : Access::kWrite);
+    }
+}
+
+}  // namespace oomb::issue

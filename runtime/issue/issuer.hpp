@@ -1,0 +1,37 @@
+#pragma once
+// Turns the schedule into operations that can run: asks the residency state machines for frames, derives the waits,
+// and hands the result on in program order. Trainer and simulator issue through this one class.
+
+#include <memory>
+
+#include "runtime/issue/hazard_tracker.hpp"
+#include "runtime/issue/issued_operation.hpp"
+#include "runtime/paging/residency.hpp"
+#include "runtime/schedule/plan.hpp"
+
+namespace oomb::issue {
+
+class Issuer : public schedule::OperationSink {
+  public:
+    // `plan` and `sink` outlive the issuer. One issuer serves all sequences and steps of a run.
+    Issuer(const schedule::Plan& plan, IssuedSink& sink);
+
+    // A fetch or write back with nothing to move is not issued.
+    void take(const schedule::Operation& operation) override;
+
+    const paging::Residency& residency(PageClass page_class) const { return residencies_[static_cast<int>(page_class)]; }
+    std::uint64_t issued() const { return number_; }
+
+  private:
+    void track(const schedule::Operation& operation, const paging::Grant& grant, PageUse use);
+
+    IssuedSink& sink_;
+    HazardTracker hazards_;
+    std::vector<paging::Residency> residencies_;
+    std::uint64_t number_ = 0;
+};
+
+// The state machine of one class of pages, as the plan lays it out.
+paging::ResidencyShape residency_shape(const schedule::Plan& plan, PageClass page_class);
+
+}  // namespace oomb::issue

@@ -1,0 +1,72 @@
+// Copies of the CPU backend: what the copy engines do on a GPU.
+
+#include <algorithm>
+#include <cstring>
+
+#include "trainer/cpu/cpu_backend.hpp"
+
+namespace oomb::trainer {
+
+using schedule::Access;
+using schedule::Kind;
+using enum schedule::RegionName;
+
+// The slot holds the chunk's tokens, then its targets at the length of the longest chunk.
+template <class T>
+void CpuBackend<T>::load_tokens(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows, first = issued.operation.first_row;
+    const std::int64_t context = plan_.run.context_tokens;
+    const std::int64_t chunk_rows = std::min(plan_.run.chunk_tokens, context);
+    const auto* host = memory_.template read<std::int32_t>(issued, kHostTokens, context + first + rows);
+    auto* chunk = memory_.template write<std::int32_t>(issued, kTokens, chunk_rows + rows);
+    std::copy_n(host + first, rows, chunk);
+    std::copy_n(host + context + first, rows, chunk + chunk_rows);
+}
+
+template <class T>
+void CpuBackend<T>::copy_pages(const Issued& issued) {
+    for (const paging::Grant& grant : issued.grants) {
+        for (std::size_t plane = 0; plane < 2; ++plane) {
+            const auto at = [&](Tier tier, std::int32_t frame, Access access) {
+                return memory_.frame(issued, tier, grant.page_class, plane, frame, access);
+            };
+            for (const paging::PageCopy& copy : grant.to_hbm) {
+                std::memcpy(at(Tier::kHbm, copy.hbm_frame, Access::kWrite), at(Tier::kHost, copy.host_frame, Access::kRead),
+                            memory_.plane_bytes(Tier::kHbm, grant.page_class, plane));
+            }
+            for (const paging::PageCopy& copy : grant.to_host) {
+                std::memcpy(at(Tier::kHost, copy.host_frame, Access::kWrite), at(Tier::kHbm, copy.hbm_frame, Access::kRead),
+                            memory_.plane_bytes(Tier::kHbm, grant.page_class, plane));
+            }
+        }
+    }
+}
+
+// Layer input, attention output and log-sum-exp of a chunk, to or from their kept page.
+template <class T>
+void CpuBackend<T>::copy_activation(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows;
+    const bool keeps = issued.operation.id.kind == Kind::kKeepActivation;
+    const paging::Grant& grant = issued.grants[0];
+    const auto copy = [&](std::size_t plane, schedule::RegionName region, std::int64_t elements) {
+        auto* kept = reinterpret_cast<T*>(memory_.frame(issued, grant.tier, PageClass::kActivation, plane, grant.frames[0],
+                                                        keeps ? Access::kWrite : Access::kRead));
+        if (keeps) {
+            std::copy_n(memory_.template read<T>(issued, region, elements), elements, kept);
+        } else {
+            std::copy_n(kept, elements, memory_.template write<T>(issued, region, elements));
+        }
+    };
+    copy(0, kLayerInput, rows * model_.hidden);
+    copy(1, kAttentionOutput, rows * model_.query_width());
+    copy(2, kLogSumExp, rows * model_.query_heads);
+}
+
+#define OOMB_COPIES(T)                                          \
+    template void CpuBackend<T>::load_tokens(const Issued&);    \
+    template void CpuBackend<T>::copy_pages(const Issued&);     \
+    template void CpuBackend<T>::copy_activation(const Issued&);
+OOMB_COPIES(float)
+OOMB_COPIES(double)
+
+}  // namespace oomb::trainer

@@ -1,0 +1,215 @@
+#include "trainer/cpu/cpu_backend.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "kernels/cpu/optimizer.hpp"
+#include "runtime/core/error.hpp"
+
+namespace oomb::trainer {
+
+using schedule::Kind;
+using schedule::RegionName;
+
+template <class T>
+CpuBackend<T>::CpuBackend(const schedule::Plan& plan, CpuBackendOptions options)
+    : plan_(plan),
+      model_(plan.model),
+      layout_(plan.model),
+      frequencies_(rope_frequencies(plan.model)),
+      memory_(plan, options.checked),
+      options_(std::move(options)) {
+    const DType type = sizeof(T) == 8 ? DType::kF64 : DType::kF32;
+    require(plan.run.compute == type && plan.run.accumulator == type, "CPU backend: the plan computes in {}",
+            name_of(plan.run.compute));
+    const auto run = [this](const Issued& issued) { carry_out(issued); };
+    switch (options_.order) {
+        case CpuBackendOptions::Order::kInOrder:
+            queues_ = make_in_order_queues(run);
+            break;
+        case CpuBackendOptions::Order::kShuffled:
+            queues_ = make_shuffled_queues(run, options_.seed, options_.shuffle_depth);
+            break;
+        case CpuBackendOptions::Order::kThreads:
+            queues_ = make_threaded_queues(run);
+            break;
+    }
+}
+
+template <class T>
+void CpuBackend<T>::take(Issued operation) {
+    if (options_.tamper) {
+        options_.tamper(operation);
+    }
+    memory_.issued(operation);
+    queues_->take(std::move(operation));
+}
+
+template <class T>
+void CpuBackend<T>::carry_out(const Issued& issued) {
+    const auto start = std::chrono::steady_clock::now();
+    run(issued);
+    memory_.end_lives(issued);
+    if (issued.operation.engine == schedule::Engine::kCompute) {
+        const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+        phase_seconds_[static_cast<int>(issued.operation.id.phase)] += passed.count();
+    }
+    if (this->on_done) {
+        this->on_done(issued.operation);
+    }
+}
+
+template <class T>
+void CpuBackend<T>::run(const Issued& issued) {
+    require(run_linear(issued) || run_pass(issued) || run_pages(issued), "CPU backend: can't carry out {}",
+            to_text(issued.operation.id));
+}
+
+template <class T>
+bool CpuBackend<T>::run_linear(const Issued& issued) {
+    switch (issued.operation.id.kind) {
+        case Kind::kLinearQkv:
+            return linear_qkv(issued), true;
+        case Kind::kLinearOutput:
+            return linear_output(issued), true;
+        case Kind::kLinearGateUp:
+            return linear_gate_up(issued), true;
+        case Kind::kLinearDown:
+            return linear_down(issued), true;
+        case Kind::kLinearHead:
+            return linear_head(issued), true;
+        case Kind::kLinearQkvWeightGradient:
+        case Kind::kLinearOutputWeightGradient:
+        case Kind::kLinearGateUpWeightGradient:
+        case Kind::kLinearDownWeightGradient:
+        case Kind::kLinearHeadWeightGradient:
+            return linear_weight_gradient(issued), true;
+        case Kind::kLinearQkvInputGradient:
+        case Kind::kLinearOutputInputGradient:
+        case Kind::kLinearGateUpInputGradient:
+        case Kind::kLinearDownInputGradient:
+        case Kind::kLinearHeadInputGradient:
+            return linear_input_gradient(issued), true;
+        default:
+            return false;
+    }
+}
+
+template <class T>
+bool CpuBackend<T>::run_pass(const Issued& issued) {
+    switch (issued.operation.id.kind) {
+        case Kind::kZeroGradients:
+            return zero_gradients(issued), true;
+        case Kind::kEmbedding:
+            return embedding(issued), true;
+        case Kind::kEmbeddingBackward:
+            return embedding_backward(issued), true;
+        case Kind::kInputNorm:
+        case Kind::kPostNorm:
+        case Kind::kFinalNorm:
+            return norm(issued), true;
+        case Kind::kInputNormBackward:
+        case Kind::kPostNormBackward:
+        case Kind::kFinalNormBackward:
+            return norm_backward(issued), true;
+        case Kind::kSwiglu:
+            return swiglu(issued), true;
+        case Kind::kSwigluBackward:
+            return swiglu_backward(issued), true;
+        case Kind::kCrossEntropy:
+            return cross_entropy(issued), true;
+        case Kind::kGradientNorm:
+            return gradient_norm(issued), true;
+        case Kind::kOptimizer:
+            return optimizer(issued), true;
+        default:
+            return false;
+    }
+}
+
+template <class T>
+bool CpuBackend<T>::run_pages(const Issued& issued) {
+    switch (issued.operation.id.kind) {
+        case Kind::kRope:
+            return rope(issued), true;
+        case Kind::kRopeBackward:
+            return rope_backward(issued), true;
+        case Kind::kAttention:
+            return attention(issued), true;
+        case Kind::kAttentionBackward:
+            return attention_backward(issued), true;
+        case Kind::kMerge:
+            return merge(issued), true;
+        case Kind::kFinishAttention:
+            return finish_attention(issued), true;
+        case Kind::kAttentionDelta:
+            return attention_delta(issued), true;
+        case Kind::kLoadTokens:
+            return load_tokens(issued), true;
+        case Kind::kFetch:
+        case Kind::kWriteBack:
+            return copy_pages(issued), true;
+        case Kind::kKeepActivation:
+        case Kind::kLoadActivation:
+            return copy_activation(issued), true;
+        case Kind::kRelease:
+            return true;  // the frames are free, there is nothing to move
+        default:
+            return false;
+    }
+}
+
+template <class T>
+void CpuBackend<T>::set_sequence(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) {
+    auto* host = memory_.template idle<std::int32_t>(RegionName::kHostTokens);
+    const std::int64_t context = plan_.run.context_tokens;
+    std::copy(tokens.begin(), tokens.end(), host);
+    std::copy(targets.begin(), targets.end(), host + context);
+    memory_.note_touched(Tier::kHost, region_of(plan_.regions, RegionName::kHostTokens).offset_bytes +
+                                          (context + static_cast<std::int64_t>(targets.size())) * 4);
+}
+
+template <class T>
+StepSums CpuBackend<T>::sums() const {
+    const auto* scalars = const_cast<CpuMemory&>(memory_).idle<double>(RegionName::kScalars);
+    return {scalars[0], static_cast<std::int64_t>(scalars[1]), scalars[2]};
+}
+
+template <class T>
+NonFinite CpuBackend<T>::find_non_finite() const {
+    auto& memory = const_cast<CpuMemory&>(memory_);
+    const auto search = [&](RegionName region, const char* what) -> NonFinite {
+        const T* values = memory.idle<T>(region);
+        for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
+            const ParameterInfo& parameter = layout_.parameters()[i];
+            const std::int64_t index = kernels::cpu::find_non_finite(values + layout_.offset(i), parameter.elements);
+            if (index >= 0) {
+                return {fmt::format("{} {}", what, parameter.name), index};
+            }
+        }
+        return {};
+    };
+    const NonFinite in_weights = search(RegionName::kWeights, "weight");
+    return in_weights.tensor.empty() ? search(RegionName::kGradients, "gradient of") : in_weights;
+}
+
+template <class T>
+const T* CpuBackend<T>::weight(const Issued& issued, ParameterKind kind, std::int64_t layer) {
+    return memory_.template read<T>(issued, RegionName::kWeights, layout_.elements()) + layout_.offset(kind, layer);
+}
+
+template <class T>
+T* CpuBackend<T>::gradient(const Issued& issued, ParameterKind kind, std::int64_t layer) {
+    return memory_.template write<T>(issued, RegionName::kGradients, layout_.elements()) + layout_.offset(kind, layer);
+}
+
+template <class T>
+std::int64_t CpuBackend<T>::row_in_chunk(const Issued& issued) const {
+    return issued.operation.first_row - issued.operation.id.chunk * plan_.run.chunk_tokens;
+}
+
+template class CpuBackend<float>;
+template class CpuBackend<double>;
+
+}  // namespace oomb::trainer

@@ -1,0 +1,118 @@
+#pragma once
+// The CPU backend: LibTorch multiplies matrices and attends over windows, our kernels do the rest, all on buffers of the
+// two arenas. T is float, or double for the oracle mode; accumulators are T as well.
+
+#include <array>
+#include <memory>
+
+#include "trainer/cpu/cpu_memory.hpp"
+#include "trainer/executor/backend.hpp"
+#include "trainer/executor/engine_queues.hpp"
+#include "trainer/model/parameter_layout.hpp"
+
+namespace oomb::trainer {
+
+struct CpuBackendOptions {
+    enum class Order : std::uint8_t { kInOrder, kShuffled, kThreads };
+    Order order = Order::kInOrder;
+    std::uint64_t seed = 0;          // kShuffled
+    std::size_t shuffle_depth = 64;  // operations held back
+    bool checked = false;            // poison and hazard checker, see CpuMemory
+    // Tests only: called with each operation before it is queued, to take a wait away.
+    std::function<void(issue::IssuedOperation&)> tamper;
+};
+
+template <class T>
+class CpuBackend : public Backend {
+  public:
+    // `plan` outlives the backend. Weights, gradients and moments start undefined (zero unless checked).
+    CpuBackend(const schedule::Plan& plan, CpuBackendOptions options = {});
+
+    void take(issue::IssuedOperation operation) override;
+    void wait_idle() override { queues_->wait_idle(); }
+    void set_step(const StepSettings& settings) override { settings_ = settings; }
+    void set_sequence(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) override;
+    StepSums sums() const override;
+    NonFinite find_non_finite() const override;
+    double phase_seconds(schedule::Phase phase) const override { return phase_seconds_[static_cast<int>(phase)]; }
+    std::int64_t touched_bytes(Tier tier) const override { return memory_.touched_bytes(tier); }
+
+    const ParameterLayout& layout() const { return layout_; }
+    // [layout().elements()], while idle.
+    T* weights() { return memory_.template idle<T>(schedule::RegionName::kWeights); }
+    T* gradients() { return memory_.template idle<T>(schedule::RegionName::kGradients); }
+    T* moments() { return memory_.template idle<T>(schedule::RegionName::kMoments); }  // m, then v
+
+  private:
+    using Issued = issue::IssuedOperation;
+
+    void carry_out(const Issued& issued);
+    void run(const Issued& issued);
+    bool run_linear(const Issued& issued);
+    bool run_pass(const Issued& issued);
+    bool run_pages(const Issued& issued);
+
+    // linear.cpp
+    void linear_qkv(const Issued& issued);
+    void linear_output(const Issued& issued);
+    void linear_gate_up(const Issued& issued);
+    void linear_down(const Issued& issued);
+    void linear_head(const Issued& issued);
+    void linear_weight_gradient(const Issued& issued);
+    void linear_input_gradient(const Issued& issued);
+
+    // passes.cpp
+    void zero_gradients(const Issued& issued);
+    void embedding(const Issued& issued);
+    void embedding_backward(const Issued& issued);
+    void norm(const Issued& issued);
+    void norm_backward(const Issued& issued);
+    void swiglu(const Issued& issued);
+    void swiglu_backward(const Issued& issued);
+    void cross_entropy(const Issued& issued);
+    void gradient_norm(const Issued& issued);
+    void optimizer(const Issued& issued);
+
+    // rope.cpp
+    void rope(const Issued& issued);
+    void rope_query(const Issued& issued);
+    void rope_keys_to_pages(const Issued& issued);
+    void rope_backward(const Issued& issued);
+    void rotate(T* rows, std::int64_t count, std::int64_t heads, std::int64_t first_position, bool backward);
+    void head_norm(T* rows, std::int64_t count, std::int64_t heads, const T* weight);
+    void head_norm_backward(T* gradient, const T* input, std::int64_t count, std::int64_t heads, const T* weight,
+                            T* weight_gradient);
+
+    // attention.cpp
+    void attention(const Issued& issued);
+    void attention_backward(const Issued& issued);
+    void gather_window(const Issued& issued, std::size_t plane, T* rows);
+    void add_to_gradient_pages(const Issued& issued, std::size_t plane, const T* rows);
+    void merge(const Issued& issued);
+    void finish_attention(const Issued& issued);
+    void attention_delta(const Issued& issued);
+
+    // copies.cpp
+    void load_tokens(const Issued& issued);
+    void copy_pages(const Issued& issued);
+    void copy_activation(const Issued& issued);
+
+    const T* weight(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
+    T* gradient(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
+    std::int64_t row_in_chunk(const Issued& issued) const;
+
+    const schedule::Plan& plan_;
+    const ModelShape& model_;
+    ParameterLayout layout_;
+    RopeFrequencies frequencies_;
+    CpuMemory memory_;
+    CpuBackendOptions options_;
+    StepSettings settings_;
+    std::array<double, schedule::kPhases> phase_seconds_{};
+    std::unique_ptr<EngineQueues> queues_;  // last: its threads use the rest
+};
+
+extern template class CpuBackend<float>;
+extern template class CpuBackend<double>;
+
+}  // namespace oomb::trainer

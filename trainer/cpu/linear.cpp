@@ -1,0 +1,136 @@
+// Matrix products of the CPU backend. A weight is [outputs, inputs]: y = x W^T, dx = dy W, dW += dy^T x.
+
+#include "runtime/core/error.hpp"
+#include "trainer/cpu/cpu_backend.hpp"
+#include "trainer/cpu/matrix.hpp"
+
+namespace oomb::trainer {
+
+using schedule::Kind;
+using schedule::RegionName;
+using enum schedule::RegionName;
+
+// The columns of the qkv buffer that `part` names; they are neighbours.
+template <class T>
+void CpuBackend<T>::linear_qkv(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows, layer = issued.operation.id.layer;
+    const std::int64_t stride = model_.query_width() + 2 * model_.kv_width();
+    const std::int64_t width = std::get<schedule::GemmCost>(issued.operation.cost).n;
+    const std::int64_t first = (issued.operation.id.part & schedule::kQueryPart) != 0 ? 0 : model_.query_width();
+    const auto x = matrix(memory_.template read<T>(issued, kNormed, rows * model_.hidden), rows, model_.hidden);
+    const auto w = matrix(weight(issued, ParameterKind::kQWeight, layer) + first * model_.hidden, width, model_.hidden);
+    auto y = matrix(memory_.template write<T>(issued, kQkv, rows * stride) + first, rows, width, stride);
+    at::mm_out(y, x, w.t());
+}
+
+template <class T>
+void CpuBackend<T>::linear_output(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows, layer = issued.operation.id.layer;
+    const std::int64_t hidden = model_.hidden, width = model_.query_width();
+    const auto x = matrix(memory_.template read<T>(issued, kLayerInput, rows * hidden), rows, hidden);
+    const auto o = matrix(memory_.template read<T>(issued, kAttentionOutput, rows * width), rows, width);
+    const auto w = matrix(weight(issued, ParameterKind::kOWeight, layer), hidden, width);
+    auto y = matrix(memory_.template write<T>(issued, kMiddle, rows * hidden), rows, hidden);
+    at::addmm_out(y, x, o, w.t());
+    if (model_.output_bias) {
+        y.add_(matrix(weight(issued, ParameterKind::kOBias, layer), 1, hidden));
+    }
+}
+
+template <class T>
+void CpuBackend<T>::linear_gate_up(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows, width = 2 * model_.ffn;
+    const auto x = matrix(memory_.template read<T>(issued, kNormed, rows * model_.hidden), rows, model_.hidden);
+    const auto w = matrix(weight(issued, ParameterKind::kGateWeight, issued.operation.id.layer), width, model_.hidden);
+    auto y = matrix(memory_.template write<T>(issued, kGateUp, rows * width), rows, width);
+    at::mm_out(y, x, w.t());
+}
+
+template <class T>
+void CpuBackend<T>::linear_down(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows, hidden = model_.hidden, layer = issued.operation.id.layer;
+    const bool last = layer + 1 == model_.layers;
+    const auto act = matrix(memory_.template read<T>(issued, kFfnActivation, rows * model_.ffn), rows, model_.ffn);
+    const auto residual = matrix(memory_.template read<T>(issued, kMiddle, rows * hidden), rows, hidden);
+    const auto w = matrix(weight(issued, ParameterKind::kDownWeight, layer), hidden, model_.ffn);
+    auto y = matrix(memory_.template write<T>(issued, last ? kFinalHidden : kLayerInput, rows * hidden), rows, hidden);
+    at::addmm_out(y, residual, act, w.t());
+}
+
+template <class T>
+void CpuBackend<T>::linear_head(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows;
+    const auto x = matrix(memory_.template read<T>(issued, kTileNormed, rows * model_.hidden), rows, model_.hidden);
+    const auto w = matrix(weight(issued, ParameterKind::kHead), model_.vocab, model_.hidden);
+    auto y = matrix(memory_.template write<T>(issued, kLogits, rows * model_.vocab), rows, model_.vocab);
+    at::mm_out(y, x, w.t());
+}
+
+namespace {
+
+// Buffers around a linear layer in backward: gradient at its output, its input, gradient at its input.
+struct LinearBuffers {
+    RegionName output_gradient, input, input_gradient;
+    ParameterKind weight;
+    bool in_layer;
+};
+
+LinearBuffers buffers_of(Kind kind) {
+    switch (kind) {
+        case Kind::kLinearQkvWeightGradient:
+        case Kind::kLinearQkvInputGradient:
+            return {kQkv, kNormed, kNormedGradient, ParameterKind::kQWeight, true};
+        case Kind::kLinearOutputWeightGradient:
+        case Kind::kLinearOutputInputGradient:
+            return {kStreamGradient, kAttentionOutput, kOutputGradient, ParameterKind::kOWeight, true};
+        case Kind::kLinearGateUpWeightGradient:
+        case Kind::kLinearGateUpInputGradient:
+            return {kGateUp, kNormed, kNormedGradient, ParameterKind::kGateWeight, true};
+        case Kind::kLinearDownWeightGradient:
+        case Kind::kLinearDownInputGradient:
+            return {kStreamGradient, kFfnActivation, kFfnGradient, ParameterKind::kDownWeight, true};
+        default:
+            return {kLogits, kTileNormed, kNormedGradient, ParameterKind::kHead, false};
+    }
+}
+
+}  // namespace
+
+// Cost (m, n, k) = (outputs, inputs, rows).
+template <class T>
+void CpuBackend<T>::linear_weight_gradient(const Issued& issued) {
+    const LinearBuffers buffers = buffers_of(issued.operation.id.kind);
+    const auto& cost = std::get<schedule::GemmCost>(issued.operation.cost);
+    const std::int64_t layer = buffers.in_layer ? issued.operation.id.layer : -1;
+    const auto dy = matrix(memory_.template read<T>(issued, buffers.output_gradient, cost.k * cost.m), cost.k, cost.m);
+    const auto x = matrix(memory_.template read<T>(issued, buffers.input, cost.k * cost.n), cost.k, cost.n);
+    auto dw = matrix(gradient(issued, buffers.weight, layer), cost.m, cost.n);
+    dw.addmm_(dy.t(), x);
+    if (model_.output_bias && buffers.weight == ParameterKind::kOWeight) {
+        matrix(gradient(issued, ParameterKind::kOBias, layer), 1, cost.m).add_(dy.sum(0, true));
+    }
+}
+
+// Cost (m, n, k) = (rows, inputs, outputs).
+template <class T>
+void CpuBackend<T>::linear_input_gradient(const Issued& issued) {
+    const LinearBuffers buffers = buffers_of(issued.operation.id.kind);
+    const auto& cost = std::get<schedule::GemmCost>(issued.operation.cost);
+    const auto dy = matrix(memory_.template read<T>(issued, buffers.output_gradient, cost.m * cost.k), cost.m, cost.k);
+    const auto w = matrix(weight(issued, buffers.weight, buffers.in_layer ? issued.operation.id.layer : -1), cost.k, cost.n);
+    auto dx = matrix(memory_.template write<T>(issued, buffers.input_gradient, cost.m * cost.n), cost.m, cost.n);
+    at::mm_out(dx, dy, w);
+}
+
+#define OOMB_LINEAR(T)                                                    \
+    template void CpuBackend<T>::linear_qkv(const Issued&);               \
+    template void CpuBackend<T>::linear_output(const Issued&);            \
+    template void CpuBackend<T>::linear_gate_up(const Issued&);           \
+    template void CpuBackend<T>::linear_down(const Issued&);              \
+    template void CpuBackend<T>::linear_head(const Issued&);              \
+    template void CpuBackend<T>::linear_weight_gradient(const Issued&);   \
+    template void CpuBackend<T>::linear_input_gradient(const Issued&);
+OOMB_LINEAR(float)
+OOMB_LINEAR(double)
+
+}  // namespace oomb::trainer

@@ -1,0 +1,197 @@
+// Element-wise passes, norms, loss and optimizer of the CPU backend: our kernels on the arenas' buffers.
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/cross_entropy.hpp"
+#include "kernels/cpu/embedding.hpp"
+#include "kernels/cpu/optimizer.hpp"
+#include "kernels/cpu/rms_norm.hpp"
+#include "kernels/cpu/swiglu.hpp"
+#include "trainer/cpu/cpu_backend.hpp"
+
+namespace oomb::trainer {
+
+using schedule::Kind;
+using schedule::RegionName;
+using enum schedule::RegionName;
+
+namespace {
+
+constexpr std::int64_t kScalarCount = 3;  // loss sum, valid targets, sum of squared gradients
+
+// Input, output and weight of a norm in forward; output gradient and input in backward.
+struct NormBuffers {
+    RegionName input, output, output_gradient;
+    ParameterKind weight;
+    bool in_layer;
+};
+
+NormBuffers buffers_of(Kind kind) {
+    switch (kind) {
+        case Kind::kInputNorm:
+        case Kind::kInputNormBackward:
+            return {kLayerInput, kNormed, kNormedGradient, ParameterKind::kInputNorm, true};
+        case Kind::kPostNorm:
+        case Kind::kPostNormBackward:
+            return {kMiddle, kNormed, kNormedGradient, ParameterKind::kPostNorm, true};
+        default:
+            return {kFinalHidden, kTileNormed, kNormedGradient, ParameterKind::kFinalNorm, false};
+    }
+}
+
+}  // namespace
+
+template <class T>
+void CpuBackend<T>::zero_gradients(const Issued& issued) {
+    std::fill_n(memory_.template write<T>(issued, kGradients, layout_.elements()), layout_.elements(), T{0});
+    std::fill_n(memory_.template write<double>(issued, kScalars, kScalarCount), kScalarCount, 0.0);
+}
+
+template <class T>
+void CpuBackend<T>::embedding(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows;
+    kernels::cpu::embedding_forward<T>({.tokens = memory_.template read<std::int32_t>(issued, kTokens, rows),
+                                        .table = weight(issued, ParameterKind::kEmbedding),
+                                        .y = memory_.template write<T>(issued, kLayerInput, rows * model_.hidden),
+                                        .rows = rows,
+                                        .vocab = model_.vocab,
+                                        .width = model_.hidden});
+}
+
+template <class T>
+void CpuBackend<T>::embedding_backward(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows;
+    kernels::cpu::embedding_backward<T>({.tokens = memory_.template read<std::int32_t>(issued, kTokens, rows),
+                                         .dy = memory_.template read<T>(issued, kStreamGradient, rows * model_.hidden),
+                                         .d_table = gradient(issued, ParameterKind::kEmbedding),
+                                         .rows = rows,
+                                         .vocab = model_.vocab,
+                                         .width = model_.hidden});
+}
+
+template <class T>
+void CpuBackend<T>::norm(const Issued& issued) {
+    const NormBuffers buffers = buffers_of(issued.operation.id.kind);
+    const std::int64_t rows = issued.operation.rows, hidden = model_.hidden;
+    const std::int64_t first = buffers.in_layer ? 0 : row_in_chunk(issued);
+    kernels::cpu::rms_norm_forward<T>(
+        {.x = memory_.template read<T>(issued, buffers.input, (first + rows) * hidden) + first * hidden,
+         .weight = weight(issued, buffers.weight, buffers.in_layer ? issued.operation.id.layer : -1),
+         .y = memory_.template write<T>(issued, buffers.output, rows * hidden),
+         .rows = rows,
+         .width = hidden,
+         .eps = model_.rms_norm_eps});
+}
+
+// The final norm's gradient starts the residual stream's; the others add to it.
+template <class T>
+void CpuBackend<T>::norm_backward(const Issued& issued) {
+    const NormBuffers buffers = buffers_of(issued.operation.id.kind);
+    const std::int64_t layer = buffers.in_layer ? issued.operation.id.layer : -1;
+    const std::int64_t rows = issued.operation.rows, hidden = model_.hidden;
+    const std::int64_t first = buffers.in_layer ? 0 : row_in_chunk(issued);
+    kernels::cpu::rms_norm_backward<T>(
+        {.dy = memory_.template read<T>(issued, buffers.output_gradient, rows * hidden),
+         .x = memory_.template read<T>(issued, buffers.input, (first + rows) * hidden) + first * hidden,
+         .weight = weight(issued, buffers.weight, layer),
+         .dx = memory_.template write<T>(issued, kStreamGradient, (first + rows) * hidden) + first * hidden,
+         .d_weight = gradient(issued, buffers.weight, layer),
+         .rows = rows,
+         .width = hidden,
+         .eps = model_.rms_norm_eps,
+         .add_to_dx = buffers.in_layer});
+}
+
+template <class T>
+void CpuBackend<T>::swiglu(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows, ffn = model_.ffn;
+    const T* gate = memory_.template read<T>(issued, kGateUp, rows * 2 * ffn);
+    kernels::cpu::swiglu_forward<T>({.gate = gate,
+                                     .up = gate + ffn,
+                                     .act = memory_.template write<T>(issued, kFfnActivation, rows * ffn),
+                                     .rows = rows,
+                                     .width = ffn,
+                                     .row_stride = 2 * ffn});
+}
+
+template <class T>
+void CpuBackend<T>::swiglu_backward(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows, ffn = model_.ffn;
+    T* gate = memory_.template write<T>(issued, kGateUp, rows * 2 * ffn);
+    kernels::cpu::swiglu_backward<T>({.d_act = memory_.template read<T>(issued, kFfnGradient, rows * ffn),
+                                      .gate = gate,
+                                      .up = gate + ffn,
+                                      .d_gate = gate,
+                                      .d_up = gate + ffn,
+                                      .rows = rows,
+                                      .width = ffn,
+                                      .row_stride = 2 * ffn});
+}
+
+template <class T>
+void CpuBackend<T>::cross_entropy(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows, first = row_in_chunk(issued);
+    const std::int64_t chunk_rows = std::min(plan_.run.chunk_tokens, plan_.run.context_tokens);
+    const auto sum = kernels::cpu::cross_entropy<T>(
+        {.logits = memory_.template write<T>(issued, kLogits, rows * model_.vocab),
+         .targets = memory_.template read<std::int32_t>(issued, kTokens, chunk_rows + first + rows) + chunk_rows + first,
+         .rows = rows,
+         .vocab = model_.vocab,
+         .scale = settings_.loss_scale});
+    auto* scalars = memory_.template write<double>(issued, kScalars, kScalarCount);
+    scalars[0] += sum.loss;
+    scalars[1] += static_cast<double>(sum.valid_targets);
+}
+
+template <class T>
+void CpuBackend<T>::gradient_norm(const Issued& issued) {
+    const T* gradients = memory_.template read<T>(issued, kGradients, layout_.elements());
+    memory_.template write<double>(issued, kScalars, kScalarCount)[2] =
+        kernels::cpu::sum_of_squares(gradients, layout_.elements());
+}
+
+template <class T>
+void CpuBackend<T>::optimizer(const Issued& issued) {
+    const std::int64_t elements = layout_.elements();
+    const double norm = std::sqrt(memory_.template read<double>(issued, kScalars, kScalarCount)[2]);
+    const bool clips = settings_.max_grad_norm > 0 && norm > settings_.max_grad_norm;
+    const T* gradients = memory_.template read<T>(issued, kGradients, elements);
+    T* weights = memory_.template write<T>(issued, kWeights, elements);
+    T* moments = memory_.template write<T>(issued, kMoments, 2 * elements);
+    if (settings_.step == 1) {
+        std::fill_n(moments, 2 * elements, T{0});
+    }
+    for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
+        const ParameterInfo& parameter = layout_.parameters()[i];
+        const std::int64_t offset = layout_.offset(i);
+        kernels::cpu::adamw_step<T>({.weights = weights + offset,
+                                     .gradient = gradients + offset,
+                                     .m = moments + offset,
+                                     .v = moments + elements + offset,
+                                     .count = parameter.elements,
+                                     .step = settings_.step,
+                                     .learning_rate = settings_.learning_rate,
+                                     .beta1 = settings_.beta1,
+                                     .beta2 = settings_.beta2,
+                                     .eps = settings_.epsilon,
+                                     .weight_decay = parameter.decays ? settings_.weight_decay : 0.0,
+                                     .gradient_scale = clips ? settings_.max_grad_norm / norm : 1.0});
+    }
+}
+
+#define OOMB_PASSES(T)                                             \
+    template void CpuBackend<T>::zero_gradients(const Issued&);    \
+    template void CpuBackend<T>::embedding(const Issued&);         \
+    template void CpuBackend<T>::embedding_backward(const Issued&);\
+    template void CpuBackend<T>::norm(const Issued&);              \
+    template void CpuBackend<T>::norm_backward(const Issued&);     \
+    template void CpuBackend<T>::swiglu(const Issued&);            \
+    template void CpuBackend<T>::swiglu_backward(const Issued&);   \
+    template void CpuBackend<T>::cross_entropy(const Issued&);     \
+    template void CpuBackend<T>::gradient_norm(const Issued&);     \
+    template void CpuBackend<T>::optimizer(const Issued&);
+OOMB_PASSES(float)
+OOMB_PASSES(double)
+
+}  // namespace oomb::trainer

@@ -1,0 +1,61 @@
+#pragma once
+// What the executor needs of a device. There is one executor; a device is a backend.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "runtime/issue/issued_operation.hpp"
+#include "runtime/schedule/plan.hpp"
+
+namespace oomb::trainer {
+
+// Numbers of an optimizer step that its operations read.
+struct StepSettings {
+    std::int64_t step = 1;  // 1 for the first: AdamW's bias correction
+    double learning_rate = 0.0;
+    double beta1 = 0.9;
+    double beta2 = 0.95;
+    double epsilon = 1e-8;
+    double weight_decay = 0.0;   // not on norms and biases
+    double max_grad_norm = 0.0;  // 0 = no clipping
+    double loss_scale = 1.0;     // 1 / valid targets of the whole optimizer step
+};
+
+// Sums over an optimizer step, from the scalars region.
+struct StepSums {
+    double loss = 0.0;  // sum of token cross-entropies, not scaled
+    std::int64_t valid_targets = 0;
+    double gradient_squares = 0.0;
+};
+
+// The first NaN or infinity among weights, then gradients; empty = none.
+struct NonFinite {
+    std::string tensor;  // "gradient of model.layers.0.mlp.up_proj.weight"
+    std::int64_t index = 0;
+};
+
+class Backend : public issue::IssuedSink {
+  public:
+    // Operations arrive in program order; the backend may run them later, each engine in order, each operation after
+    // its waits. An operation that fails is reported by wait_idle().
+    void take(issue::IssuedOperation operation) override = 0;
+    // Blocks until everything taken has run; throws what an operation threw.
+    virtual void wait_idle() = 0;
+
+    // The following are called only while idle.
+    virtual void set_step(const StepSettings& settings) = 0;
+    // Token and target numbers of the next sequence, equal lengths up to the plan's context.
+    virtual void set_sequence(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) = 0;
+    virtual StepSums sums() const = 0;
+    virtual NonFinite find_non_finite() const = 0;
+    // Seconds of compute per phase since the start.
+    virtual double phase_seconds(schedule::Phase phase) const = 0;
+    // End of the highest byte touched so far, rounded up to the region alignment.
+    virtual std::int64_t touched_bytes(Tier tier) const = 0;
+
+    // Called after each operation, from the thread that ran it.
+    std::function<void(const schedule::Operation&)> on_done;
+};
+
+}  // namespace oomb::trainer

@@ -1,0 +1,116 @@
+#include "trainer/executor/executor.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cross_entropy.hpp"
+#include "runtime/schedule/generator.hpp"
+
+namespace oomb::trainer {
+namespace {
+
+// Passes operations on until the run is asked to stop.
+class StoppableSink : public schedule::OperationSink {
+  public:
+    StoppableSink(schedule::OperationSink& next, const std::atomic<bool>* stop) : next_(next), stop_(stop) {}
+    void take(const schedule::Operation& operation) override {
+        if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) {
+            throw Interrupted("stopped within a step");
+        }
+        next_.take(operation);
+    }
+
+  private:
+    schedule::OperationSink& next_;
+    const std::atomic<bool>* stop_;
+};
+
+// Splits the optimizer's phase: the norm is wanted before the weights are touched.
+class KindFilter : public schedule::OperationSink {
+  public:
+    KindFilter(schedule::OperationSink& next, schedule::Kind kind) : next_(next), kind_(kind) {}
+    void take(const schedule::Operation& operation) override {
+        if (operation.id.kind == kind_) {
+            next_.take(operation);
+        }
+    }
+
+  private:
+    schedule::OperationSink& next_;
+    schedule::Kind kind_;
+};
+
+std::int64_t count_valid(const Sequence& sequence) {
+    return std::count_if(sequence.targets.begin(), sequence.targets.end(),
+                         [](std::int32_t target) { return target != kernels::kIgnoredTarget; });
+}
+
+void check_sequence(const Sequence& sequence, std::int64_t context) {
+    const auto tokens = static_cast<std::int64_t>(sequence.tokens.size());
+    if (tokens < 1 || tokens > context || sequence.targets.size() != sequence.tokens.size()) {
+        fail<UsageError>("sequence: {} tokens and {} targets; allowed are equal numbers from 1 to the planned context of {}",
+                         tokens, sequence.targets.size(), context);
+    }
+}
+
+}  // namespace
+
+Executor::Executor(const schedule::Plan& plan, Backend& backend, const std::atomic<bool>* stop)
+    : plan_(plan), backend_(backend), stop_(stop), issuer_(plan, backend) {}
+
+StepResult Executor::compute_gradients(std::span<const Sequence> sequences, StepSettings settings) {
+    StepResult result;
+    for (const Sequence& sequence : sequences) {
+        check_sequence(sequence, plan_.run.context_tokens);
+        result.tokens += static_cast<std::int64_t>(sequence.tokens.size());
+        result.valid_targets += count_valid(sequence);
+    }
+    if (result.valid_targets == 0) {
+        fail<UsageError>("step: none of its {} targets is valid; a loss needs at least one", result.tokens);
+    }
+    settings.loss_scale = 1.0 / static_cast<double>(result.valid_targets);
+    backend_.set_step(settings);
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+        run_sequence(sequences[i], static_cast<std::int64_t>(i));
+    }
+    KindFilter norm(issuer_, schedule::Kind::kGradientNorm);
+    schedule::generate_optimizer(schedule::StepShape(plan_.model, plan_.run), norm);
+    backend_.wait_idle();
+    const StepSums sums = backend_.sums();
+    check_finite(sums);
+    require(sums.valid_targets == result.valid_targets, "step: {} targets counted in the loss, {} in the data",
+            sums.valid_targets, result.valid_targets);
+    result.loss = sums.loss * settings.loss_scale;
+    result.gradient_norm = std::sqrt(sums.gradient_squares);
+    return result;
+}
+
+void Executor::update_weights() {
+    KindFilter update(issuer_, schedule::Kind::kOptimizer);
+    schedule::generate_optimizer(schedule::StepShape(plan_.model, plan_.run), update);
+    backend_.wait_idle();
+}
+
+void Executor::run_sequence(const Sequence& sequence, std::int64_t index) {
+    backend_.wait_idle();  // the sequence before still reads its tokens
+    backend_.set_sequence(sequence.tokens, sequence.targets);
+    RunConfiguration run = plan_.run;
+    run.context_tokens = static_cast<std::int64_t>(sequence.tokens.size());
+    const schedule::StepShape step(plan_.model, run);
+    StoppableSink sink(issuer_, stop_);
+    schedule::SequenceGenerator(step, index, index == 0, sink).generate();
+}
+
+void Executor::check_finite(const StepSums& sums) const {
+    if (std::isfinite(sums.loss) && std::isfinite(sums.gradient_squares)) {
+        return;
+    }
+    const NonFinite found = backend_.find_non_finite();
+    const std::string where = found.tensor.empty() ? std::string("every weight and gradient is finite")
+                                                   : fmt::format("first: {}, element {}", found.tensor, found.index);
+    fail<NumericError>("loss {} and sum of squared gradients {} must be finite; {}. The weights were not changed; lower "
+                       "--learning-rate or look at the data of this step",
+                       sums.loss, sums.gradient_squares, where);
+}
+
+}  // namespace oomb::trainer

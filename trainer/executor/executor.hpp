@@ -1,0 +1,56 @@
+#pragma once
+// Carries out optimizer steps: the schedule through the issuer to a backend.
+
+#include <atomic>
+#include <span>
+#include <vector>
+
+#include "runtime/issue/issuer.hpp"
+#include "trainer/executor/backend.hpp"
+
+namespace oomb::trainer {
+
+// One sequence: targets[i] is what should follow tokens[i]; kIgnoredTarget (-100) where nothing is asked.
+struct Sequence {
+    std::span<const std::int32_t> tokens;
+    std::span<const std::int32_t> targets;
+};
+
+struct StepResult {
+    double loss = 0.0;  // mean over the valid targets of the step
+    std::int64_t tokens = 0;
+    std::int64_t valid_targets = 0;
+    double gradient_norm = 0.0;  // before clipping
+};
+
+// The step was given up because *stop became true; weights and optimizer state are those of the step before.
+class Interrupted : public Error {
+  public:
+    using Error::Error;
+};
+
+class Executor {
+  public:
+    // All three outlive the executor. `stop` may be null.
+    Executor(const schedule::Plan& plan, Backend& backend, const std::atomic<bool>* stop = nullptr);
+
+    // Gradients of all sequences, then their norm. Throws UsageError for a sequence that is empty or longer than the
+    // plan's context, or a step without a valid target; NumericError, naming the tensor, when loss or gradient is NaN or
+    // infinite; Interrupted.
+    StepResult compute_gradients(std::span<const Sequence> sequences, StepSettings settings);
+    // The optimizer on the gradients just computed. Not interruptible.
+    void update_weights();
+
+    const issue::Issuer& issuer() const { return issuer_; }
+
+  private:
+    void run_sequence(const Sequence& sequence, std::int64_t index);
+    void check_finite(const StepSums& sums) const;
+
+    const schedule::Plan& plan_;
+    Backend& backend_;
+    const std::atomic<bool>* stop_;
+    issue::Issuer issuer_;
+};
+
+}  // namespace oomb::trainer
