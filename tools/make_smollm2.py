@@ -14,6 +14,8 @@ import sys
 sys.path.append(sys.path.pop(0))  # this folder goes last: its tokenize.py would hide the standard library's
 
 import argparse
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -218,12 +220,18 @@ def wanted_origin(args):
     return {"source": f"{PACKAGE}=={VERSION}"}
 
 
-def make(args):
-    out = Path(args.out)
-    if is_finished(out, wanted_origin(args)):
-        say(f"{out}: already there, kept")
-        return
-    out.parent.mkdir(parents=True, exist_ok=True)
+@contextlib.contextmanager
+def locked(folder):
+    """Keeps others from making the same model at the same time: they wait, then find it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def write(out, args):
     beside = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}-"))
     try:
         origin = write_random(beside, args) if args.random else write_pretrained(beside, Path(args.cache))
@@ -234,7 +242,17 @@ def make(args):
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
-    say(f"{out}: written")
+
+
+def make(args):
+    out = Path(args.out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with locked(out.parent):
+        if is_finished(out, wanted_origin(args)):
+            say(f"{out}: already there, kept")
+        else:
+            write(out, args)
+            say(f"{out}: written")
 
 
 def parse(argv):

@@ -70,7 +70,7 @@ def loss_and_gradients(folder, tokens, dtype="fp32", attention="sdpa"):
     model = load_model(folder, dtype, attention)
     loss = mean_loss(model, tokens)
     loss.backward()
-    return float(loss), gradients_of(model)
+    return float(loss.detach()), gradients_of(model)
 
 
 def make_optimizer(model, learning_rate, weight_decay=0.0, betas=(0.9, 0.95), eps=1e-8):

@@ -1,6 +1,6 @@
 """Fixtures of the Python tests: the programs under test, the model folders they read, the token files they train on.
 
-OOMB_BIN       folder of the programs (default: build/bin)
+OOMB_BIN       folder of the programs, which must be there; without it build/bin, and tests of absent programs are skipped
 OOMB_SMOLLM2   an existing SmolLM2 folder; without it tools/make_smollm2.py makes one in OOMB_HOME (default: ~/.cache/oomb)
 """
 
@@ -71,12 +71,13 @@ def sequence_file(tmp_path):
 
 @pytest.fixture(scope="session")
 def program():
-    """Path of a program by its name; skips where it is not built."""
+    """Path of a program by its name."""
 
     def find(name):
-        path = Path(os.environ.get("OOMB_BIN") or ROOT / "build" / "bin") / name
+        folder = os.environ.get("OOMB_BIN")
+        path = Path(folder or ROOT / "build" / "bin") / name
         if not path.is_file():
-            pytest.skip(f"{path} is not built")
+            (pytest.fail if folder else pytest.skip)(f"{path} is not built")
         return path
 
     return find

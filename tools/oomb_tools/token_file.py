@@ -61,6 +61,9 @@ class TokenFile:
         self._beside.unlink(missing_ok=True)
 
     def _description(self, tally):
-        return {"format_version": FORMAT_VERSION, "tokens": self.tokens, "dtype": self._dtype.name,
-                "documents": self.documents.tolist(), "tokenizer_sha256": self._model.sha256,
-                "eos_token_id": self._model.eos, "sources": tally.sources, "bytes": tally.bytes}
+        description = {"format_version": FORMAT_VERSION, "tokens": self.tokens, "dtype": self._dtype.name,
+                       "documents": self.documents.tolist(), "tokenizer_sha256": self._model.sha256,
+                       "sources": tally.sources, "bytes": tally.bytes}
+        if self._model.eos is not None:
+            description["eos_token_id"] = self._model.eos
+        return description

@@ -192,7 +192,7 @@ def test_include_field_and_no_eos(tokenize, tmp_path):
     assert tokenize("--include", "*.py", "--include", "sub/*", "--field", "content", "--no-eos", folder).returncode == 0
     tokens, sidecar = result_of(tmp_path)
     assert bytes(tokens.astype(numpy.uint8)) == "pyü".encode()
-    assert sidecar["documents"] == [0, 2, 4] and sidecar["eos_token_id"] is None
+    assert sidecar["documents"] == [0, 2, 4] and "eos_token_id" not in sidecar
 
 
 @pytest.mark.parametrize("limit, documents", [(2, [0, 2]), (4, [0, 4]), (6, [0, 4, 6]), (100, [0, 4, 8])])

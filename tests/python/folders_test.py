@@ -1,0 +1,113 @@
+"""Model folders in and out: what --out writes, and the layouts that are read."""
+
+import json
+import os
+
+import pytest
+
+from make_tiny_model import save_tiny_model
+from reference_step import loss_of
+from support import TERMINATE, differing_bits, load_tensors
+
+CONTEXT = 40
+
+
+@pytest.fixture
+def data(sequence_file):
+    return sequence_file.random(CONTEXT)
+
+
+@pytest.mark.parametrize("kind, dtype", [("qwen2", "bf16"), ("qwen3", "fp32"), ("llama_bias", "fp16"), ("yarn", "bf16")])
+def test_without_learning_the_tensors_stay(trainer, tmp_path, data, kind, dtype):
+    """Tied (qwen2, yarn) and untied heads; the stored type is kept."""
+    save_tiny_model(tmp_path / "model", kind, dtype=dtype)
+    run = trainer(tmp_path / "model", data[0], CONTEXT, steps=2).check()
+    assert differing_bits(load_tensors(run.out), load_tensors(tmp_path / "model")) == []
+    before = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert json.loads((run.out / "config.json").read_text()) == before
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "qwen3", "llama_bias"])
+def test_a_trained_folder_loads_in_transformers(trainer, tmp_path, data, kind):
+    """Saved after one step, it gives the same loss in both; tied embeddings stay one tensor."""
+    save_tiny_model(tmp_path / "model", kind)
+    trained = trainer(tmp_path / "model", data[0], CONTEXT, learning_rate=1e-2).check()
+    again = trainer(trained.out, data[0], CONTEXT).check()
+    assert again.losses[0] < trained.losses[0] - 0.01
+    assert again.losses[0] == pytest.approx(loss_of(trained.out, data[1]), abs=1e-5, rel=0)
+    assert load_tensors(trained.out).keys() == load_tensors(tmp_path / "model").keys()
+
+
+def test_other_files_come_along(trainer, tmp_path, data):
+    save_tiny_model(tmp_path / "model", "llama")
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+        (tmp_path / "model" / name).write_text(f'{{"name": "{name}"}}')
+    run = trainer(tmp_path / "model", data[0], CONTEXT).check()
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+        assert (run.out / name).read_bytes() == (tmp_path / "model" / name).read_bytes()
+    record = json.loads((run.out / "run.json").read_text())
+    assert {"command", "commit", "seed", "threads", "plan"} <= record.keys()
+
+
+def test_a_longer_context_is_saved_and_said(trainer, tmp_path, sequence_file):
+    save_tiny_model(tmp_path / "model", "llama", max_position_embeddings=64)
+    data, tokens = sequence_file.random(100)
+    run = trainer(tmp_path / "model", data, 100).check()
+    assert "max_position_embeddings" in run.output and "64" in run.output
+    assert json.loads((run.out / "config.json").read_text())["max_position_embeddings"] >= 100
+    assert run.losses[0] == pytest.approx(loss_of(run.out, tokens), abs=1e-5, rel=0)
+
+
+def test_shards(trainer, tmp_path, data):
+    save_tiny_model(tmp_path / "model", "qwen3", shard_size="200KB")
+    assert len(list((tmp_path / "model").glob("model-*.safetensors"))) > 1
+    run = trainer(tmp_path / "model", data[0], CONTEXT).check()
+    assert run.losses[0] == pytest.approx(loss_of(tmp_path / "model", data[1]), abs=1e-5, rel=0)
+    assert differing_bits(load_tensors(run.out), load_tensors(tmp_path / "model")) == []
+
+
+def test_an_absent_shard_is_named(trainer, tmp_path, data):
+    save_tiny_model(tmp_path / "model", "qwen3", shard_size="200KB")
+    shard = sorted((tmp_path / "model").glob("model-*.safetensors"))[-1]
+    shard.unlink()
+    run = trainer(tmp_path / "model", data[0], CONTEXT)
+    assert run.returncode == 1 and shard.name in run.output and not run.out.exists()
+
+
+def link_as_in_the_cache(model, cache):
+    """The layout of the Hugging Face cache: snapshots/COMMIT holds relative links into blobs/."""
+    snapshot = cache / "snapshots" / "0123abcd"
+    snapshot.mkdir(parents=True)
+    (cache / "blobs").mkdir()
+    for number, path in enumerate(sorted(model.iterdir())):
+        blob = cache / "blobs" / f"{number:040x}"
+        path.rename(blob)
+        (snapshot / path.name).symlink_to(os.path.relpath(blob, snapshot))
+    return snapshot
+
+
+def test_links_of_the_hugging_face_cache(trainer, tmp_path, data):
+    save_tiny_model(tmp_path / "model", "qwen3", shard_size="200KB")
+    (tmp_path / "model" / "tokenizer.json").write_text("{}")
+    snapshot = link_as_in_the_cache(tmp_path / "model", tmp_path / "cache")
+    run = trainer(snapshot, data[0], CONTEXT).check()
+    assert differing_bits(load_tensors(run.out), load_tensors(snapshot)) == []
+    assert [path for path in run.out.iterdir() if path.is_symlink()] == []
+
+
+def test_an_existing_folder_is_kept(trainer, tmp_path, data):
+    save_tiny_model(tmp_path / "model", "llama")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "note").write_text("mine")
+    run = trainer(tmp_path / "model", data[0], CONTEXT, out=tmp_path / "taken")
+    assert run.returncode in (1, 2) and str(tmp_path / "taken") in run.output
+    assert [path.name for path in (tmp_path / "taken").iterdir()] == ["note"]
+
+
+def test_a_signal_ends_after_writing(trainer, tmp_path, data):
+    save_tiny_model(tmp_path / "model", "llama")
+    run = trainer.interrupted(tmp_path / "model", data[0], CONTEXT, TERMINATE, after_steps=3, steps=1000000,
+                              learning_rate=1e-3).check()
+    assert 3 <= len(run.metrics) < 1000000
+    assert loss_of(run.out, data[1]) < run.losses[0]
+    assert [path.name for path in run.out.parent.iterdir() if path.name.startswith(".")] == []
