@@ -7,7 +7,8 @@ from pathlib import Path
 
 from source_tree import CPP_SUFFIXES, ROOT, source_files
 
-CORE, SCHEDULE, PAGING, DEVICE = "runtime/core", "runtime/schedule", "runtime/paging", "runtime/device"
+CORE, SCHEDULE, PAGING, ISSUE = "runtime/core", "runtime/schedule", "runtime/paging", "runtime/issue"
+DEVICE = "runtime/device"
 PAGE_VIEW = "runtime/paging/page_view.hpp"
 
 # room -> what it may include beside itself: rooms, or single headers
@@ -15,11 +16,12 @@ ALLOWED = {
     CORE: [],
     SCHEDULE: [CORE],
     PAGING: [CORE],
+    ISSUE: [CORE, SCHEDULE, PAGING],
     DEVICE: [CORE, PAGING],
     "kernels": [CORE, PAGE_VIEW],
-    "simulator": [CORE, SCHEDULE, PAGING],
+    "simulator": [CORE, SCHEDULE, PAGING, ISSUE],
     "profiler": [CORE, SCHEDULE],
-    "trainer": [CORE, SCHEDULE, PAGING, DEVICE, "kernels"],
+    "trainer": [CORE, SCHEDULE, PAGING, ISSUE, DEVICE, "kernels"],
 }
 JOINERS = ("tests/", "bench/")  # these and every <room>/cli/ may include all rooms
 
