@@ -1,7 +1,5 @@
 #include "trainer/weights/check_weights.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <set>
 
@@ -17,11 +15,11 @@ constexpr std::string_view kInverseFrequencySuffix = ".rotary_emb.inv_freq";
 // "3 (a, b, c)", at most five names.
 std::string some_of(const std::vector<std::string>& names) {
     constexpr std::size_t kShown = 5;
-    std::vector<std::string> shown;
+    std::string shown;
     for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i) {
-        shown.push_back(quoted_name(names[i]));
+        shown += (i == 0 ? "" : ", ") + quoted_name(names[i]);
     }
-    return fmt::format("{} ({}{})", names.size(), fmt::join(shown, ", "), names.size() > kShown ? ", ..." : "");
+    return fmt::format("{} ({}{})", names.size(), shown, names.size() > kShown ? ", ..." : "");
 }
 
 void check_parameter(const WeightFolder& weights, const TensorInfo& tensor, const ParameterInfo& parameter) {
@@ -33,8 +31,8 @@ void check_parameter(const WeightFolder& weights, const TensorInfo& tensor, cons
             weights.path().string(), name, tensor.dtype_name);
     }
     if (tensor.shape != parameter.shape) {
-        fail<FileError>("{}: tensor {} has shape [{}], config.json asks for [{}]", weights.path().string(), name,
-                        fmt::join(tensor.shape, ", "), fmt::join(parameter.shape, ", "));
+        fail<FileError>("{}: tensor {} has shape {}, config.json asks for {}", weights.path().string(), name,
+                        list_text(tensor.shape), list_text(parameter.shape));
     }
 }
 

@@ -1,7 +1,5 @@
 #include "trainer/weights/safetensors.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -128,7 +126,7 @@ class HeaderReader {
         std::int64_t elements = 1;
         for (const std::int64_t size : shape) {
             if (__builtin_mul_overflow(elements, size, &elements)) {
-                refuse(name, "the product of shape [{}] passes 2^63", fmt::join(shape, ", "));
+                refuse(name, "the product of shape {} passes 2^63", list_text(shape));
             }
         }
         return elements;
@@ -137,13 +135,13 @@ class HeaderReader {
     void read_range(TensorInfo& tensor, const JsonNode& node) const {
         const std::vector<std::int64_t> range = read_integers(node);
         if (range.size() != 2 || range[0] > range[1]) {
-            refuse(tensor.name, "data_offsets [{}], expected [begin, end] with begin <= end", fmt::join(range, ", "));
+            refuse(tensor.name, "data_offsets {}, expected [begin, end] with begin <= end", list_text(range));
         }
         tensor.begin_bytes = range[0];
         tensor.end_bytes = range[1];
         if (tensor.end_bytes > data_bytes_) {
-            refuse(tensor.name, "data_offsets [{}] reach beyond the {} data bytes of the file; truncated?",
-                   fmt::join(range, ", "), data_bytes_);
+            refuse(tensor.name, "data_offsets {} reach beyond the {} data bytes of the file; truncated?",
+                   list_text(range), data_bytes_);
         }
     }
 
@@ -152,8 +150,8 @@ class HeaderReader {
         const bool overflows = __builtin_mul_overflow(tensor.elements, element_bits, &bits);
         const std::int64_t range_bytes = tensor.end_bytes - tensor.begin_bytes;
         if (overflows || bits % 8 != 0 || bits / 8 != range_bytes) {
-            refuse(tensor.name, "{} of shape [{}] does not take the {} bytes of its data_offsets", tensor.dtype_name,
-                   fmt::join(tensor.shape, ", "), range_bytes);
+            refuse(tensor.name, "{} of shape {} does not take the {} bytes of its data_offsets", tensor.dtype_name,
+                   list_text(tensor.shape), range_bytes);
         }
     }
 
@@ -189,6 +187,14 @@ std::string_view safetensors_name(DType type) {
 
 std::string quoted_name(std::string_view name) {
     return quoted(Json(name));
+}
+
+std::string list_text(const std::vector<std::int64_t>& numbers) {
+    std::string text;
+    for (const std::int64_t number : numbers) {
+        text += (text.empty() ? "" : ", ") + std::to_string(number);
+    }
+    return "[" + text + "]";
 }
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {

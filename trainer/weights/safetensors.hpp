@@ -31,6 +31,8 @@ std::string_view safetensors_name(DType type);
 
 // A tensor's name for messages: in quotes, control characters escaped, shortened.
 std::string quoted_name(std::string_view name);
+// "[2, 3]".
+std::string list_text(const std::vector<std::int64_t>& numbers);
 
 // A file whose header has been checked in full: it lies inside the file, is valid JSON without duplicate keys, and the
 // tensors' ranges match their types and shapes and cover the data section without gap or overlap.
