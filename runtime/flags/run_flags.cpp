@@ -1,0 +1,166 @@
+#include "runtime/flags/run_flags.hpp"
+
+#include <charconv>
+#include <initializer_list>
+#include <utility>
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/memory_info.hpp"
+#include "runtime/core/units.hpp"
+
+namespace oomb {
+namespace {
+
+constexpr const char* kWhat = "What is trained";
+constexpr const char* kCuts = "How a sequence is cut";
+constexpr const char* kPlaces = "Where bytes lie";
+
+// Smaller budgets hold no model at all: a unit was forgotten.
+constexpr std::int64_t kLeastBudget_bytes = kMiB;
+
+template <class T>
+T choose(std::string_view flag, const std::string& found,
+         std::initializer_list<std::pair<std::string_view, T>> allowed) {
+    std::string names;
+    for (const auto& [name, value] : allowed) {
+        if (name == found) {
+            return value;
+        }
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+    }
+    fail<UsageError>("{}: found \"{}\", allowed is {}", flag, found, names);
+}
+
+HbmPages parse_hbm_pages(const std::string& text) {
+    if (text == "auto") {
+        return {HbmPages::Mode::kAuto, 0};
+    }
+    if (text == "ring") {
+        return {HbmPages::Mode::kRing, 0};
+    }
+    std::int64_t count = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (error != std::errc{} || end != text.data() + text.size() || count < 0) {
+        fail<UsageError>("--hbm-pages: found \"{}\", allowed is auto, ring or a whole number of pages from 0", text);
+    }
+    return {HbmPages::Mode::kCount, count};
+}
+
+std::int64_t parse_budget(std::string_view flag, const std::string& text, const char* fallback) {
+    if (text.empty() && fallback == nullptr) {
+        return 0;
+    }
+    const std::int64_t bytes = parse_bytes(flag, text.empty() ? fallback : text);
+    if (bytes < kLeastBudget_bytes) {
+        fail<UsageError>("{}: found \"{}\", which is {}; at least {} is expected: give the unit, such as {}GiB", flag,
+                         text, format_bytes(bytes), format_bytes_short(kLeastBudget_bytes), bytes);
+    }
+    return bytes;
+}
+
+void add_what(CLI::App& app, RunFlags& flags) {
+    app.add_option("--model", flags.model, "Hugging Face folder, or a config.json: the shape of the model")
+        ->type_name("DIR_OR_CONFIG")
+        ->required()
+        ->group(kWhat);
+    app.add_option("--context", flags.context, "length of the longest sequence: 128K, 1M or 100000")
+        ->type_name("TOKENS")
+        ->required()
+        ->group(kWhat);
+    app.add_option("--attention", flags.attention, "what a token attends to; dense: every token before it")
+        ->type_name("dense")
+        ->default_str(flags.attention)
+        ->group(kWhat);
+    app.add_option(
+           "--dtype", flags.dtype,
+           "of weights, activations and K/V. With fp32 and bf16 sums and gradients are fp32; fp64 is the oracle "
+           "mode, everything in float64")
+        ->type_name("bf16|fp32|fp64")
+        ->default_str("bf16 with --device cuda, fp32 with cpu")
+        ->group(kWhat);
+    app.add_flag("--no-optimizer", flags.no_optimizer, "no AdamW: gradients only, no room for its state")->group(kWhat);
+}
+
+void add_cuts(CLI::App& app, RunFlags& flags) {
+    const auto tokens = [&](const char* name, std::string& value, const char* description) {
+        app.add_option(name, value, description)->type_name("TOKENS")->default_str(value)->group(kCuts);
+    };
+    tokens("--chunk", flags.chunk, "tokens that go through the layers together; a multiple of the page");
+    tokens("--page-tokens", flags.page_tokens, "tokens of one layer's K/V in a page, the unit that is moved");
+    tokens(
+        "--window", flags.window,
+        "history is read in windows of this many tokens; a multiple of the page. Device memory grows with the window, "
+        "not with the context");
+    tokens("--logit-tile", flags.logit_tile, "rows of logits that exist at a time");
+}
+
+void add_places(CLI::App& app, RunFlags& flags) {
+    const auto add = [&](const char* name, std::string& value, const char* type, const std::string& fallback,
+                         const char* description) {
+        app.add_option(name, value, description)->type_name(type)->default_str(fallback)->group(kPlaces);
+    };
+    add("--device", flags.device, "cpu|cuda", flags.device,
+        "where operations run. cpu: an arena in host memory plays the GPU's part");
+    add("--offload", flags.offload, "none|host", flags.offload,
+        "host: K/V pages and their gradients move to host memory");
+    add("--keep", flags.keep, "none|xo", flags.keep,
+        "what is kept for backward of each (chunk, layer). none: it is computed again; xo: layer input, attention "
+        "output "
+        "and log-sum-exp, no second forward");
+    add("--hbm-pages", flags.hbm_pages, "auto|ring|N", flags.hbm_pages,
+        "K/V pages, counted over all layers, that stay in GPU memory under --offload host. auto: as many as the budget "
+        "holds; ring: none, GPU memory does not depend on the context");
+    const std::string free = " with --device cuda; with cpu both tiers share what this machine has free";
+    add("--gpu-memory", flags.gpu_memory, "SIZE", kDefaultGpuMemory + free,
+        "budget of GPU memory: 139GiB (powers of 1024) or 141GB (powers of 1000)");
+    add("--host-memory", flags.host_memory, "SIZE", kDefaultHostMemory + free, "budget of host memory, as above");
+}
+
+}  // namespace
+
+void add_run_flags(CLI::App& app, RunFlags& flags) {
+    add_what(app, flags);
+    add_cuts(app, flags);
+    add_places(app, flags);
+}
+
+RunConfiguration to_run_configuration(const RunFlags& flags) {
+    RunConfiguration run;
+    run.device = choose<DeviceKind>("--device", flags.device, {{"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}});
+    const bool cuda = run.device == DeviceKind::kCuda;
+    run.context_tokens = parse_tokens("--context", flags.context);
+    run.chunk_tokens = parse_tokens("--chunk", flags.chunk);
+    run.page_tokens = parse_tokens("--page-tokens", flags.page_tokens);
+    run.window_tokens = parse_tokens("--window", flags.window);
+    run.logit_tile_tokens = parse_tokens("--logit-tile", flags.logit_tile);
+    run.attention = choose<AttentionMode>("--attention", flags.attention, {{"dense", AttentionMode::kDense}});
+    run.offload = choose<Offload>("--offload", flags.offload, {{"none", Offload::kNone}, {"host", Offload::kHost}});
+    run.keep = choose<Keep>("--keep", flags.keep, {{"none", Keep::kNone}, {"xo", Keep::kInputAndOutput}});
+    run.hbm_pages = parse_hbm_pages(flags.hbm_pages);
+    run.compute = choose<DType>("--dtype", flags.dtype.empty() ? (cuda ? "bf16" : "fp32") : flags.dtype,
+                                {{"bf16", DType::kBF16}, {"fp32", DType::kF32}, {"fp64", DType::kF64}});
+    run.accumulator = run.compute == DType::kF64 ? DType::kF64 : DType::kF32;
+    run.optimizer = !flags.no_optimizer;
+    run.gpu_memory_bytes = parse_budget("--gpu-memory", flags.gpu_memory, cuda ? kDefaultGpuMemory : nullptr);
+    run.host_memory_bytes = parse_budget("--host-memory", flags.host_memory, cuda ? kDefaultHostMemory : nullptr);
+    validate(run);
+    return run;
+}
+
+std::optional<std::int64_t> free_memory_limit_bytes(const RunFlags& flags) {
+    const bool budgets_given = !flags.gpu_memory.empty() && !flags.host_memory.empty();
+    if (flags.device != "cpu" || budgets_given) {
+        return std::nullopt;
+    }
+    return host_memory().available_bytes;
+}
+
+std::optional<std::string> position_warning(const RunConfiguration& run, const ModelShape& model) {
+    if (run.context_tokens <= model.max_positions) {
+        return std::nullopt;
+    }
+    return fmt::format("--context: {} tokens are more than the {} positions of the model (max_position_embeddings)",
+                       format_tokens(run.context_tokens), format_tokens(model.max_positions));
+}
+
+}  // namespace oomb

@@ -1,0 +1,52 @@
+#pragma once
+// The flags that describe a run. oomb-plan and oomb-train take the same ones, so a plan is asked for in the words of
+// the run that it is about.
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runtime/core/model_shape.hpp"
+#include "runtime/core/run_configuration.hpp"
+
+namespace oomb {
+
+// Flags as typed. The values here are the defaults; a program with other ones sets them before add_run_flags.
+struct RunFlags {
+    std::string model;    // --model, required
+    std::string context;  // --context, required
+    std::string chunk = "4K";
+    std::string page_tokens = "128";
+    std::string window = "16K";
+    std::string logit_tile = "1K";
+    std::string attention = "dense";
+    std::string offload = "none";
+    std::string keep = "none";
+    std::string hbm_pages = "auto";
+    std::string gpu_memory;   // empty: not given
+    std::string host_memory;  // empty: not given
+    std::string device = "cpu";
+    std::string dtype;  // empty: bf16 on cuda, fp32 on cpu
+    bool no_optimizer = false;
+};
+
+// Budgets with --device cuda where none is given: an H200 with 141 GB in a machine that lends 125 GiB to the process.
+inline constexpr const char* kDefaultGpuMemory = "139GiB";
+inline constexpr const char* kDefaultHostMemory = "125GiB";
+
+// Adds the flags in groups. `flags` outlives `app`.
+void add_run_flags(CLI::App& app, RunFlags& flags);
+
+// Reads the texts and validates the result. Throws UsageError: the flag, what was found, what is allowed.
+// With --device cpu a budget that is not given is 0 (no limit of its own); see free_memory_limit_bytes.
+RunConfiguration to_run_configuration(const RunFlags& flags);
+
+// With --device cpu both tiers are this machine's memory. Unless both budgets are given, their sum must stay below what
+// is free now, which this returns; nothing where budgets describe the machine. Throws FileError when it cannot be read.
+std::optional<std::int64_t> free_memory_limit_bytes(const RunFlags& flags);
+
+// One sentence where the context is longer than the positions the model was trained for.
+std::optional<std::string> position_warning(const RunConfiguration& run, const ModelShape& model);
+
+}  // namespace oomb

@@ -1,0 +1,183 @@
+#include "simulator/alternatives.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/units.hpp"
+
+namespace oomb::simulator {
+namespace {
+
+struct Change {
+    std::string text;
+    RunConfiguration run;
+};
+
+std::string tokens_flag(std::string_view flag, std::int64_t tokens) {
+    return tokens % kKiB == 0 ? fmt::format("{} {}", flag, format_tokens_short(tokens))
+                              : fmt::format("{} {}", flag, tokens);
+}
+
+// Largest multiple of the page that is at most tokens / divisor; 0 where that is less than a page.
+std::int64_t part_of(std::int64_t tokens, std::int64_t divisor, std::int64_t page_tokens) {
+    return tokens / divisor / page_tokens * page_tokens;
+}
+
+class Changes {
+  public:
+    explicit Changes(const RunConfiguration& run)
+        : run_(run),
+          // A chunk or window longer than the sequence is as good as one of its length.
+          sequence_(schedule::divide_up(run.context_tokens, run.page_tokens) * run.page_tokens) {}
+
+    std::vector<Change> of_places() const {
+        std::vector<Change> changes;
+        const bool offloads = run_.offload == Offload::kHost;
+        add(changes, !offloads, "--offload host", [](auto& run) { run.offload = Offload::kHost; });
+        add(changes, offloads && run_.hbm_pages.mode != HbmPages::Mode::kAuto, "--hbm-pages auto",
+            [](auto& run) { run.hbm_pages = {}; });
+        add(changes, offloads && run_.hbm_pages.mode != HbmPages::Mode::kRing, "--hbm-pages ring", [](auto& run) {
+            run.hbm_pages = {HbmPages::Mode::kRing, 0};
+        });
+        add(changes, run_.keep != Keep::kNone, "--keep none", [](auto& run) { run.keep = Keep::kNone; });
+        add(changes, offloads, "--offload none", [](auto& run) {
+            run.offload = Offload::kNone;
+            run.hbm_pages = {};
+        });
+        return changes;
+    }
+
+    std::vector<Change> of_cuts(std::initializer_list<std::int64_t> divisors) const {
+        std::vector<Change> changes;
+        const std::int64_t chunk = std::min(run_.chunk_tokens, sequence_);
+        add_parts(changes, "--logit-tile", &RunConfiguration::logit_tile_tokens,
+                  std::min(run_.logit_tile_tokens, run_.context_tokens), 1, divisors);
+        add_parts(changes, "--window", &RunConfiguration::window_tokens, std::min(run_.window_tokens, sequence_),
+                  run_.page_tokens, divisors);
+        add_parts(changes, "--chunk", &RunConfiguration::chunk_tokens, chunk, run_.page_tokens, divisors);
+        return changes;
+    }
+
+    std::vector<Change> of_types() const {
+        std::vector<Change> changes;
+        add(changes, run_.device == DeviceKind::kCuda && run_.compute != DType::kBF16, "--dtype bf16", [](auto& run) {
+            run.compute = DType::kBF16;
+            run.accumulator = DType::kF32;
+        });
+        add(changes, run_.compute == DType::kF64, "--dtype fp32",
+            [](auto& run) { run.compute = run.accumulator = DType::kF32; });
+        return changes;
+    }
+
+    std::vector<Change> of_contexts() const {
+        std::vector<Change> changes;
+        const std::int64_t least = std::min(run_.page_tokens, run_.context_tokens);
+        for (std::int64_t context = run_.context_tokens / 2; context >= least && context > 0; context /= 2) {
+            add(changes, true, tokens_flag("--context", context), [&](auto& run) { run.context_tokens = context; });
+        }
+        return changes;
+    }
+
+    std::vector<Change> of_optimizer() const {
+        std::vector<Change> changes;
+        add(changes, run_.optimizer, "--no-optimizer", [](auto& run) { run.optimizer = false; });
+        return changes;
+    }
+
+  private:
+    template <class Edit>
+    void add(std::vector<Change>& changes, bool applies, std::string text, const Edit& edit) const {
+        if (applies) {
+            changes.push_back({std::move(text), run_});
+            edit(changes.back().run);
+        }
+    }
+
+    void add_parts(std::vector<Change>& changes, std::string_view flag, std::int64_t RunConfiguration::*member,
+                   std::int64_t tokens, std::int64_t unit, std::initializer_list<std::int64_t> divisors) const {
+        for (const std::int64_t divisor : divisors) {
+            const std::int64_t part = part_of(tokens, divisor, unit);
+            add(changes, part > 0 && part < run_.*member, tokens_flag(flag, part),
+                [&](auto& run) { run.*member = part; });
+        }
+    }
+
+    RunConfiguration run_;
+    std::int64_t sequence_;
+};
+
+// Empty where the changed run is not allowed (more chunks than there may be, say).
+std::optional<Alternative> evaluate(const ModelShape& model, const Change& change, const Limits& limits) {
+    try {
+        const schedule::Plan plan = schedule::make_plan(model, change.run);
+        return Alternative{change.text,
+                           change.run,
+                           {plan.peak_bytes(Tier::kHbm), plan.peak_bytes(Tier::kHost)},
+                           excesses_of(plan, limits)};
+    } catch (const UsageError&) {
+        return std::nullopt;
+    }
+}
+
+void append(std::vector<Alternative>& list, const ModelShape& model, const std::vector<Change>& changes,
+            const Limits& limits) {
+    for (const Change& change : changes) {
+        if (std::optional<Alternative> alternative = evaluate(model, change, limits)) {
+            list.push_back(std::move(*alternative));
+        }
+    }
+}
+
+// The longest context that fits, else the shortest tried.
+std::optional<Alternative> shorter_context(const ModelShape& model, const Changes& changes, const Limits& limits) {
+    std::optional<Alternative> last;
+    for (const Change& change : changes.of_contexts()) {
+        last = evaluate(model, change, limits);
+        if (last && last->fits()) {
+            break;
+        }
+    }
+    return last;
+}
+
+}  // namespace
+
+std::vector<Alternative> alternatives(const ModelShape& model, const RunConfiguration& run, const Limits& limits) {
+    const Changes changes(run);
+    std::vector<Alternative> list;
+    append(list, model, changes.of_places(), limits);
+    append(list, model, changes.of_cuts({2, 4}), limits);
+    append(list, model, changes.of_types(), limits);
+    if (std::optional<Alternative> shorter = shorter_context(model, changes, limits)) {
+        list.push_back(std::move(*shorter));
+    }
+    append(list, model, changes.of_optimizer(), limits);
+    return list;
+}
+
+std::optional<Alternative> all_savings(const ModelShape& model, const RunConfiguration& run, const Limits& limits) {
+    Change all{"", run};
+    const auto apply = [&](const std::string& text) { all.text += (all.text.empty() ? "" : " ") + text; };
+    if (run.offload == Offload::kNone) {
+        all.run.offload = Offload::kHost;
+        apply("--offload host");
+    } else if (run.hbm_pages.mode != HbmPages::Mode::kAuto) {
+        all.run.hbm_pages = {};
+        apply("--hbm-pages auto");
+    }
+    if (run.keep != Keep::kNone) {
+        all.run.keep = Keep::kNone;
+        apply("--keep none");
+    }
+    for (const Change& cut : Changes(run).of_cuts({4})) {
+        all.run.logit_tile_tokens = std::min(all.run.logit_tile_tokens, cut.run.logit_tile_tokens);
+        all.run.window_tokens = std::min(all.run.window_tokens, cut.run.window_tokens);
+        all.run.chunk_tokens = std::min(all.run.chunk_tokens, cut.run.chunk_tokens);
+        apply(cut.text);
+    }
+    return all.text.empty() ? std::nullopt : evaluate(model, all, limits);
+}
+
+}  // namespace oomb::simulator
