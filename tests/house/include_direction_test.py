@@ -14,7 +14,6 @@ PAGE_VIEW = "runtime/paging/page_view.hpp"
 # room -> what it may include beside itself: rooms, or single headers
 ALLOWED = {
     CORE: [],
-    FLAGS: [CORE],  # the command lines; only the programs join it
     FLAGS: [CORE],  # only the programs read flags
     SCHEDULE: [CORE],
     PAGING: [CORE],
