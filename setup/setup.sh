@@ -13,6 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 oomb_home=$(realpath -m "${OOMB_HOME:-${HOME:?HOME is not set: set OOMB_HOME}/.cache/oomb}")
 readonly oomb_home
 readonly lock_file=setup/requirements.lock
+readonly no_python='Python 3.11 or newer is needed; PYTHON=/path/to/python3 names one that is not on the search path'
 
 say() { printf '==> %s\n' "$*"; }
 die() {
@@ -51,7 +52,7 @@ missing_packages() {
     done
     [[ -e /etc/ssl/certs/ca-certificates.crt || -e /etc/pki/tls/cert.pem ]] || echo ca-certificates
     if ! python=$(find_python); then
-        echo python3 python3-venv
+        printf '%s\n' python3 python3-venv
     elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         venv_package "$python"
     fi
@@ -89,12 +90,13 @@ apt_install() {
     say "installing system packages: $*"
     # shellcheck disable=SC2086  # the prefix is words
     $prefix apt-get -q -o DPkg::Lock::Timeout=300 update &&
-        $prefix DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "$@"
+        $prefix DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 \
+            install --no-install-recommends "$@"
 }
 
 system_packages() {
     local -a missing optional=()
-    mapfile -t missing < <(missing_packages | tr ' ' '\n')
+    mapfile -t missing < <(missing_packages)
     if ((${#missing[@]} == 0)); then
         say 'system packages: all there'
         return
@@ -104,9 +106,9 @@ system_packages() {
         die "some packages are missing and could not be installed from here. Run this once (on Debian or Ubuntu;
 elsewhere install the same libraries), then start again:
     sudo apt-get install ${missing[*]}"
-    mapfile -t missing < <(missing_packages | tr ' ' '\n')
-    ((${#missing[@]} == 0)) || die "still missing after the installation: ${missing[*]}.
-Python 3.11 or newer is needed; PYTHON=/path/to/python3 names one that is not on the search path."
+    find_python >/dev/null || die "$no_python"
+    mapfile -t missing < <(missing_packages)
+    ((${#missing[@]} == 0)) || die "still missing after the installation: ${missing[*]}"
 }
 
 lint_packages() {
@@ -120,7 +122,7 @@ lint_packages() {
 # so the file .complete, written last, tells a whole one from one whose installation was interrupted.
 python_environment() {
     local python key env
-    python=$(find_python) || die 'Python 3.11 or newer is needed; PYTHON=/path/to/python3 names one that is not on the search path'
+    python=$(find_python) || die "$no_python"
     key=$({
         cat "$lock_file"
         "$python" -c 'import platform; print(platform.python_version(), platform.machine())'
