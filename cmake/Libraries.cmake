@@ -25,6 +25,8 @@ add_library(oomb_libtorch INTERFACE)
 target_include_directories(oomb_libtorch SYSTEM INTERFACE
   "${OOMB_TORCH_DIR}/include" "${OOMB_TORCH_DIR}/include/torch/csrc/api/include")
 target_link_libraries(oomb_libtorch INTERFACE oomb_torch_cpu oomb_c10)
+# Torch ships fmt headers of its own version, and they are found first: header-only, they need no library of theirs.
+target_compile_definitions(oomb_libtorch INTERFACE FMT_HEADER_ONLY)
 target_link_options(oomb_libtorch INTERFACE -Wl,--allow-shlib-undefined "-Wl,-rpath,${OOMB_TORCH_DIR}/lib")
 file(READ "${OOMB_TORCH_DIR}/version.py" OOMB_TORCH_VERSION_FILE)
 string(REGEX MATCH "__version__ = '([^']+)'" _ "${OOMB_TORCH_VERSION_FILE}")

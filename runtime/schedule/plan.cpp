@@ -55,7 +55,8 @@ std::vector<PoolPlan> make_pools(const StepShape& step, const FrameCounts& count
             return {step.page_plane_bytes(page_class), step.page_plane_bytes(page_class)};
         }
         const std::int64_t rows = step.longest_chunk();
-        return {step.kept_input_bytes(rows), step.kept_output_bytes(rows), step.kept_lse_bytes(rows)};
+        return {aligned(step.kept_input_bytes(rows)), aligned(step.kept_output_bytes(rows)),
+                aligned(step.kept_lse_bytes(rows))};
     };
     const std::int64_t frames[kTiers][kPageClasses] = {{counts.hbm_kv, counts.hbm_gradient, counts.hbm_activation},
                                                        {counts.host_kv, counts.host_gradient, counts.host_activation}};
@@ -106,7 +107,7 @@ std::int64_t most_resident(const StepShape& step, const RegionTable& regions, co
 std::int64_t PoolPlan::plane_offset_bytes(std::size_t plane) const {
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < plane; ++i) {
-        offset += divide_up(frames * plane_bytes[i], kRegionAlignment_bytes) * kRegionAlignment_bytes;
+        offset += aligned(frames * plane_bytes[i]);
     }
     return offset;
 }

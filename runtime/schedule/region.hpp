@@ -57,6 +57,10 @@ std::string_view explanation_of(RegionName region);
 // Every offset and every size in an arena is a multiple of this.
 inline constexpr std::int64_t kRegionAlignment_bytes = 256;
 
+constexpr std::int64_t aligned(std::int64_t bytes) {
+    return (bytes + kRegionAlignment_bytes - 1) / kRegionAlignment_bytes * kRegionAlignment_bytes;
+}
+
 struct Region {
     Tier tier = Tier::kHbm;
     std::int64_t slot_bytes = 0;  // multiple of the alignment; 0 = the plan does not use the region

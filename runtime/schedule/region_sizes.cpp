@@ -3,12 +3,6 @@
 #include "runtime/schedule/generator.hpp"
 
 namespace oomb::schedule {
-namespace {
-
-std::int64_t aligned(std::int64_t bytes) { return divide_up(bytes, kRegionAlignment_bytes) * kRegionAlignment_bytes; }
-
-}  // namespace
-
 std::int64_t attention_scratch_bytes(const StepShape& step) {
     const ModelShape& model = step.model();
     const std::int64_t rows = step.longest_chunk();

@@ -93,8 +93,7 @@ void CpuMemory::note(const IssuedOperation& issued, Tier tier, std::int64_t offs
 }
 
 void CpuMemory::note_touched(Tier tier, std::int64_t end_bytes) {
-    const std::int64_t end =
-        schedule::divide_up(end_bytes, schedule::kRegionAlignment_bytes) * schedule::kRegionAlignment_bytes;
+    const std::int64_t end = schedule::aligned(end_bytes);
     auto& touched = touched_[static_cast<int>(tier)];
     std::int64_t before = touched.load();
     while (before < end && !touched.compare_exchange_weak(before, end)) {

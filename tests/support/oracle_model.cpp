@@ -1,0 +1,124 @@
+#include "tests/support/oracle_model.hpp"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace oomb::testing {
+namespace {
+
+using at::Tensor;
+using trainer::ParameterKind;
+using trainer::ParameterLayout;
+
+struct Model {
+    const ModelShape& shape;
+    const ParameterLayout& layout;
+    const Tensor& weights;
+
+    Tensor vector(ParameterKind kind, std::int64_t layer, std::int64_t size) const {
+        return weights.narrow(0, layout.offset(kind, layer), size);
+    }
+    Tensor matrix(ParameterKind kind, std::int64_t layer, std::int64_t rows, std::int64_t columns) const {
+        return vector(kind, layer, rows * columns).view({rows, columns});
+    }
+};
+
+Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
+    return x * at::rsqrt((x * x).mean(-1, true) + eps) * weight;
+}
+
+// [tokens, heads, head_dim], rotate-half.
+Tensor rope(const Tensor& x, const ModelShape& shape) {
+    const RopeFrequencies frequencies = rope_frequencies(shape);
+    const std::int64_t half = shape.head_dim / 2;
+    Tensor angles = at::empty({x.size(0), 1, half}, at::kDouble);
+    for (std::int64_t position = 0; position < x.size(0); ++position) {
+        for (std::int64_t i = 0; i < half; ++i) {
+            angles[position][0][i] = static_cast<double>(position) * static_cast<double>(frequencies.inverse_frequency[i]);
+        }
+    }
+    const Tensor cosine = angles.cos() * frequencies.attention_factor, sine = angles.sin() * frequencies.attention_factor;
+    const Tensor a = x.narrow(2, 0, half), b = x.narrow(2, half, half);
+    return at::cat({a * cosine - b * sine, b * cosine + a * sine}, 2);
+}
+
+Tensor attention(const Model& model, const Tensor& x, std::int64_t layer) {
+    const ModelShape& shape = model.shape;
+    const std::int64_t tokens = x.size(0);
+    const auto project = [&](ParameterKind weight, ParameterKind bias, std::int64_t heads) {
+        const std::int64_t width = heads * shape.head_dim;
+        Tensor y = x.matmul(model.matrix(weight, layer, width, shape.hidden).t());
+        return (shape.qkv_bias ? y + model.vector(bias, layer, width) : y).view({tokens, heads, shape.head_dim});
+    };
+    Tensor q = project(ParameterKind::kQWeight, ParameterKind::kQBias, shape.query_heads);
+    Tensor k = project(ParameterKind::kKWeight, ParameterKind::kKBias, shape.kv_heads);
+    Tensor v = project(ParameterKind::kVWeight, ParameterKind::kVBias, shape.kv_heads);
+    if (shape.qk_norm) {
+        q = rms_norm(q, model.vector(ParameterKind::kQNorm, layer, shape.head_dim), shape.rms_norm_eps);
+        k = rms_norm(k, model.vector(ParameterKind::kKNorm, layer, shape.head_dim), shape.rms_norm_eps);
+    }
+    q = rope(q, shape).transpose(0, 1);
+    k = rope(k, shape).repeat_interleave(shape.group(), 1).transpose(0, 1);
+    v = v.repeat_interleave(shape.group(), 1).transpose(0, 1);
+    const Tensor future = at::ones({tokens, tokens}, at::kBool).triu(1);
+    const Tensor scores = q.matmul(k.transpose(1, 2)) / std::sqrt(static_cast<double>(shape.head_dim));
+    const Tensor p = scores.masked_fill(future, -INFINITY).softmax(-1);
+    const Tensor o = p.matmul(v).transpose(0, 1).reshape({tokens, shape.query_width()});
+    const Tensor y = o.matmul(model.matrix(ParameterKind::kOWeight, layer, shape.hidden, shape.query_width()).t());
+    return shape.output_bias ? y + model.vector(ParameterKind::kOBias, layer, shape.hidden) : y;
+}
+
+Tensor mlp(const Model& model, const Tensor& x, std::int64_t layer) {
+    const ModelShape& shape = model.shape;
+    const Tensor gate = x.matmul(model.matrix(ParameterKind::kGateWeight, layer, shape.ffn, shape.hidden).t());
+    const Tensor up = x.matmul(model.matrix(ParameterKind::kUpWeight, layer, shape.ffn, shape.hidden).t());
+    return (gate * gate.sigmoid() * up).matmul(model.matrix(ParameterKind::kDownWeight, layer, shape.hidden, shape.ffn).t());
+}
+
+Tensor int_tensor(std::span<const std::int32_t> values) {
+    return at::from_blob(const_cast<std::int32_t*>(values.data()), {static_cast<std::int64_t>(values.size())}, at::kInt)
+        .to(at::kLong);
+}
+
+Tensor loss_sum(const Model& model, const trainer::Sequence& sequence) {
+    const ModelShape& shape = model.shape;
+    const Tensor table = model.matrix(ParameterKind::kEmbedding, -1, shape.vocab, shape.hidden);
+    Tensor x = table.index_select(0, int_tensor(sequence.tokens));
+    for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+        const auto norm = [&](ParameterKind kind) {
+            return rms_norm(x, model.vector(kind, layer, shape.hidden), shape.rms_norm_eps);
+        };
+        x = x + attention(model, norm(ParameterKind::kInputNorm), layer);
+        x = x + mlp(model, norm(ParameterKind::kPostNorm), layer);
+    }
+    x = rms_norm(x, model.vector(ParameterKind::kFinalNorm, -1, shape.hidden), shape.rms_norm_eps);
+    const Tensor log_p = x.matmul(model.matrix(ParameterKind::kHead, -1, shape.vocab, shape.hidden).t()).log_softmax(-1);
+    const Tensor targets = int_tensor(sequence.targets);
+    const Tensor valid = targets.ge(0).nonzero().view({-1});
+    return -log_p.index_select(0, valid).gather(1, targets.index_select(0, valid).view({-1, 1})).sum();
+}
+
+}  // namespace
+
+OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout, const std::vector<double>& weights,
+                         std::span<const trainer::Sequence> sequences) {
+    Tensor flat = at::from_blob(const_cast<double*>(weights.data()), {layout.elements()}, at::kDouble).clone();
+    flat.requires_grad_(true);
+    const Model model{shape, layout, flat};
+    Tensor total = at::zeros({}, at::kDouble);
+    std::int64_t valid = 0;
+    for (const trainer::Sequence& sequence : sequences) {
+        total = total + loss_sum(model, sequence);
+        valid += int_tensor(sequence.targets).ge(0).sum().item<std::int64_t>();
+    }
+    total = total / static_cast<double>(valid);
+    total.backward();
+    const Tensor gradient = flat.grad().contiguous();
+    OracleResult result;
+    result.loss = total.item<double>();
+    result.gradients.assign(gradient.data_ptr<double>(), gradient.data_ptr<double>() + layout.elements());
+    return result;
+}
+
+}  // namespace oomb::testing

@@ -1,0 +1,106 @@
+#pragma once
+// Small models, random data, and one gradient computation through plan, executor and CPU backend.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "tests/support/oracle_model.hpp"
+#include "trainer/cpu/cpu_backend.hpp"
+
+namespace oomb::testing {
+
+struct TestSequence {
+    std::vector<std::int32_t> tokens, targets;
+    trainer::Sequence view() const { return {tokens, targets}; }
+};
+
+// `ignored` of the targets, spread at random, ask for nothing.
+inline TestSequence random_sequence(std::int64_t length, std::int64_t vocab, std::uint64_t seed, double ignored = 0.0) {
+    std::mt19937_64 random(seed);
+    TestSequence sequence;
+    for (std::int64_t i = 0; i < length; ++i) {
+        sequence.tokens.push_back(static_cast<std::int32_t>(random() % vocab));
+        const bool skip = i > 0 && static_cast<double>(random() % 1000) < 1000 * ignored;
+        sequence.targets.push_back(skip ? -100 : static_cast<std::int32_t>(random() % vocab));
+    }
+    return sequence;
+}
+
+inline ModelShape small_shape() {
+    ModelShape shape;
+    shape.layers = 2;
+    shape.hidden = 24;
+    shape.query_heads = 3;
+    shape.kv_heads = 1;
+    shape.head_dim = 8;
+    shape.ffn = 40;
+    shape.vocab = 50;
+    shape.max_positions = 4096;
+    return shape;
+}
+
+inline RunConfiguration small_run(std::int64_t context, std::int64_t chunk, DType type = DType::kF64) {
+    RunConfiguration run;
+    run.context_tokens = context;
+    run.chunk_tokens = chunk;
+    run.page_tokens = 8;
+    run.window_tokens = 16;
+    run.logit_tile_tokens = 7;
+    run.compute = run.accumulator = type;
+    return run;
+}
+
+// Large enough to make every term of the gradient count: matrices near unit gain, norms and biases off their defaults.
+inline std::vector<double> random_weights(const trainer::ParameterLayout& layout, std::uint64_t seed = 1) {
+    std::mt19937_64 random(seed);
+    std::normal_distribution<double> normal;
+    std::vector<double> weights(layout.elements());
+    for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
+        const auto& parameter = layout.parameters()[i];
+        const bool norm = trainer::is_norm(parameter.kind);
+        const double spread = parameter.shape.size() == 2 ? 1.0 / std::sqrt(static_cast<double>(parameter.shape[1])) : 0.2;
+        for (std::int64_t j = 0; j < parameter.elements; ++j) {
+            weights[layout.offset(i) + j] = (norm ? 1.0 : 0.0) + spread * normal(random);
+        }
+    }
+    return weights;
+}
+
+template <class T>
+struct StepOutcome {
+    trainer::StepResult result;
+    std::vector<T> gradients;
+    std::int64_t touched_bytes[kTiers] = {0, 0};
+    std::int64_t most_frames[kTiers][kPageClasses] = {};
+};
+
+template <class T>
+StepOutcome<T> run_step(const schedule::Plan& plan, const std::vector<double>& weights,
+                        const std::vector<TestSequence>& sequences, trainer::CpuBackendOptions options = {}) {
+    options.checked = true;
+    trainer::CpuBackend<T> backend(plan, options);
+    std::copy(weights.begin(), weights.end(), backend.weights());
+    trainer::Executor executor(plan, backend);
+    std::vector<trainer::Sequence> views;
+    for (const auto& sequence : sequences) {
+        views.push_back(sequence.view());
+    }
+    StepOutcome<T> outcome;
+    outcome.result = executor.compute_gradients(views, {});
+    outcome.gradients.assign(backend.gradients(), backend.gradients() + backend.layout().elements());
+    for (int tier = 0; tier < kTiers; ++tier) {
+        outcome.touched_bytes[tier] = backend.touched_bytes(static_cast<Tier>(tier));
+        for (int page_class = 0; page_class < kPageClasses; ++page_class) {
+            const auto& residency = executor.issuer().residency(static_cast<PageClass>(page_class));
+            outcome.most_frames[tier][page_class] = residency.pool(static_cast<Tier>(tier)).most_in_use();
+            CHECK(residency.alive_pages() == 0);
+        }
+    }
+    return outcome;
+}
+
+}  // namespace oomb::testing
