@@ -81,7 +81,7 @@ Tensor int_tensor(std::span<const std::int32_t> values) {
         .to(at::kLong);
 }
 
-Tensor loss_sum(const Model& model, const trainer::Sequence& sequence) {
+Tensor loss_sum(const Model& model, const trainer::SequenceView& sequence) {
     const ModelShape& shape = model.shape;
     const Tensor table = model.matrix(ParameterKind::kEmbedding, -1, shape.vocab, shape.hidden);
     Tensor x = table.index_select(0, int_tensor(sequence.tokens));
@@ -102,13 +102,13 @@ Tensor loss_sum(const Model& model, const trainer::Sequence& sequence) {
 }  // namespace
 
 OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout, const std::vector<double>& weights,
-                         std::span<const trainer::Sequence> sequences) {
+                         std::span<const trainer::SequenceView> sequences) {
     Tensor flat = at::from_blob(const_cast<double*>(weights.data()), {layout.elements()}, at::kDouble).clone();
     flat.requires_grad_(true);
     const Model model{shape, layout, flat};
     Tensor total = at::zeros({}, at::kDouble);
     std::int64_t valid = 0;
-    for (const trainer::Sequence& sequence : sequences) {
+    for (const trainer::SequenceView& sequence : sequences) {
         total = total + loss_sum(model, sequence);
         valid += int_tensor(sequence.targets).ge(0).sum().item<std::int64_t>();
     }

@@ -17,6 +17,6 @@ struct OracleResult {
 
 // Loss summed over all valid targets of all sequences, divided once by their number.
 OracleResult oracle_step(const ModelShape& shape, const trainer::ParameterLayout& layout,
-                         const std::vector<double>& weights, std::span<const trainer::Sequence> sequences);
+                         const std::vector<double>& weights, std::span<const trainer::SequenceView> sequences);
 
 }  // namespace oomb::testing

@@ -36,7 +36,7 @@ void check_step(const ModelShape& shape, const RunConfiguration& run, const std:
     CAPTURE(run.chunk_tokens);
     const trainer::ParameterLayout layout(shape);
     const auto weights = random_weights(layout);
-    std::vector<trainer::Sequence> views;
+    std::vector<trainer::SequenceView> views;
     for (const auto& sequence : sequences) {
         views.push_back(sequence.view());
     }

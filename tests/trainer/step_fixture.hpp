@@ -15,7 +15,7 @@ namespace oomb::testing {
 
 struct TestSequence {
     std::vector<std::int32_t> tokens, targets;
-    trainer::Sequence view() const { return {tokens, targets}; }
+    trainer::SequenceView view() const { return {tokens, targets}; }
 };
 
 // `ignored` of the targets, spread at random, ask for nothing.
@@ -85,7 +85,7 @@ StepOutcome<T> run_step(const schedule::Plan& plan, const std::vector<double>& w
     trainer::CpuBackend<T> backend(plan, options);
     std::copy(weights.begin(), weights.end(), backend.weights());
     trainer::Executor executor(plan, backend);
-    std::vector<trainer::Sequence> views;
+    std::vector<trainer::SequenceView> views;
     for (const auto& sequence : sequences) {
         views.push_back(sequence.view());
     }

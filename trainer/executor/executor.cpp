@@ -40,12 +40,12 @@ class KindFilter : public schedule::OperationSink {
     schedule::Kind kind_;
 };
 
-std::int64_t count_valid(const Sequence& sequence) {
+std::int64_t count_valid(const SequenceView& sequence) {
     return std::count_if(sequence.targets.begin(), sequence.targets.end(),
                          [](std::int32_t target) { return target != kernels::kIgnoredTarget; });
 }
 
-void check_sequence(const Sequence& sequence, std::int64_t context) {
+void check_sequence(const SequenceView& sequence, std::int64_t context) {
     const auto tokens = static_cast<std::int64_t>(sequence.tokens.size());
     if (tokens < 1 || tokens > context || sequence.targets.size() != sequence.tokens.size()) {
         fail<UsageError>("sequence: {} tokens and {} targets; allowed are equal numbers from 1 to the planned context of {}",
@@ -58,9 +58,9 @@ void check_sequence(const Sequence& sequence, std::int64_t context) {
 Executor::Executor(const schedule::Plan& plan, Backend& backend, const std::atomic<bool>* stop)
     : plan_(plan), backend_(backend), stop_(stop), issuer_(plan, backend) {}
 
-StepResult Executor::compute_gradients(std::span<const Sequence> sequences, StepSettings settings) {
+StepResult Executor::compute_gradients(std::span<const SequenceView> sequences, StepSettings settings) {
     StepResult result;
-    for (const Sequence& sequence : sequences) {
+    for (const SequenceView& sequence : sequences) {
         check_sequence(sequence, plan_.run.context_tokens);
         result.tokens += static_cast<std::int64_t>(sequence.tokens.size());
         result.valid_targets += count_valid(sequence);
@@ -91,7 +91,7 @@ void Executor::update_weights() {
     backend_.wait_idle();
 }
 
-void Executor::run_sequence(const Sequence& sequence, std::int64_t index) {
+void Executor::run_sequence(const SequenceView& sequence, std::int64_t index) {
     backend_.wait_idle();  // the sequence before still reads its tokens
     backend_.set_sequence(sequence.tokens, sequence.targets);
     RunConfiguration run = plan_.run;

@@ -11,7 +11,7 @@
 namespace oomb::trainer {
 
 // One sequence: targets[i] is what should follow tokens[i]; kIgnoredTarget (-100) where nothing is asked.
-struct Sequence {
+struct SequenceView {
     std::span<const std::int32_t> tokens;
     std::span<const std::int32_t> targets;
 };
@@ -37,14 +37,14 @@ class Executor {
     // Gradients of all sequences, then their norm. Throws UsageError for a sequence that is empty or longer than the
     // plan's context, or a step without a valid target; NumericError, naming the tensor, when loss or gradient is NaN or
     // infinite; Interrupted.
-    StepResult compute_gradients(std::span<const Sequence> sequences, StepSettings settings);
+    StepResult compute_gradients(std::span<const SequenceView> sequences, StepSettings settings);
     // The optimizer on the gradients just computed. Not interruptible.
     void update_weights();
 
     const issue::Issuer& issuer() const { return issuer_; }
 
   private:
-    void run_sequence(const Sequence& sequence, std::int64_t index);
+    void run_sequence(const SequenceView& sequence, std::int64_t index);
     void check_finite(const StepSums& sums) const;
 
     const schedule::Plan& plan_;
