@@ -16,6 +16,10 @@ if(NOT EXISTS "${OOMB_TORCH_DIR}/lib/libtorch_cpu.so")
   message(FATAL_ERROR "LibTorch not found under ${OOMB_ENV}: run setup/setup.sh, or pass -DOOMB_ENV=<environment with torch>")
 endif()
 
+# LibTorch is the one library outside the system's folders and its path is given below. CMake's own search paths would
+# be the same, with a warning that LibTorch brings a libgomp too (which is wanted: there must be one in a process).
+set(CMAKE_SKIP_BUILD_RPATH ON)
+
 # find_package(Torch) would want the CUDA toolkit; the CPU libraries alone are imported instead.
 foreach(name c10 torch_cpu)
   add_library(oomb_${name} SHARED IMPORTED)
