@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
@@ -13,11 +14,16 @@ namespace {
 struct Change {
     std::string text;
     RunConfiguration run;
+    bool costs_only_time = true;
 };
 
 std::string tokens_flag(std::string_view flag, std::int64_t tokens) {
     return tokens % kKiB == 0 ? fmt::format("{} {}", flag, format_tokens_short(tokens))
                               : fmt::format("{} {}", flag, tokens);
+}
+
+std::string join(const std::string& flags, const std::string& more) {
+    return flags.empty() ? more : flags + " " + more;
 }
 
 // Largest multiple of the page that is at most tokens / divisor; 0 where that is less than a page.
@@ -68,7 +74,7 @@ class Changes {
         });
         add(changes, run_.compute == DType::kF64, "--dtype fp32",
             [](auto& run) { run.compute = run.accumulator = DType::kF32; });
-        return changes;
+        return beyond_time(std::move(changes));
     }
 
     std::vector<Change> of_contexts() const {
@@ -83,10 +89,17 @@ class Changes {
     std::vector<Change> of_optimizer() const {
         std::vector<Change> changes;
         add(changes, run_.optimizer, "--no-optimizer", [](auto& run) { run.optimizer = false; });
-        return changes;
+        return beyond_time(std::move(changes));
     }
 
   private:
+    static std::vector<Change> beyond_time(std::vector<Change> changes) {
+        for (Change& change : changes) {
+            change.costs_only_time = false;
+        }
+        return changes;
+    }
+
     template <class Edit>
     void add(std::vector<Change>& changes, bool applies, std::string text, const Edit& edit) const {
         if (applies) {
@@ -115,7 +128,8 @@ std::optional<Alternative> evaluate(const ModelShape& model, const Change& chang
         return Alternative{change.text,
                            change.run,
                            {plan.peak_bytes(Tier::kHbm), plan.peak_bytes(Tier::kHost)},
-                           excesses_of(plan, limits)};
+                           excesses_of(plan, limits),
+                           change.costs_only_time};
     } catch (const UsageError&) {
         return std::nullopt;
     }
@@ -131,15 +145,36 @@ void append(std::vector<Alternative>& list, const ModelShape& model, const std::
 }
 
 // The longest context that fits, else the shortest tried.
-std::optional<Alternative> shorter_context(const ModelShape& model, const Changes& changes, const Limits& limits) {
+std::optional<Alternative> shorter_context(const ModelShape& model, const Change& from, const Limits& limits) {
     std::optional<Alternative> last;
-    for (const Change& change : changes.of_contexts()) {
-        last = evaluate(model, change, limits);
+    for (const Change& change : Changes(from.run).of_contexts()) {
+        last = evaluate(model, {join(from.text, change.text), change.run, false}, limits);
         if (last && last->fits()) {
             break;
         }
     }
     return last;
+}
+
+// Everything that costs only time, at once.
+Change all_savings(const RunConfiguration& run) {
+    Change all{"", run};
+    const Changes changes(run);
+    if (run.offload == Offload::kNone) {
+        all.run.offload = Offload::kHost;
+        all.text = "--offload host";
+    }
+    if (run.keep != Keep::kNone) {
+        all.run.keep = Keep::kNone;
+        all.text = join(all.text, "--keep none");
+    }
+    for (const Change& cut : changes.of_cuts({4})) {
+        all.run.logit_tile_tokens = std::min(all.run.logit_tile_tokens, cut.run.logit_tile_tokens);
+        all.run.window_tokens = std::min(all.run.window_tokens, cut.run.window_tokens);
+        all.run.chunk_tokens = std::min(all.run.chunk_tokens, cut.run.chunk_tokens);
+        all.text = join(all.text, cut.text);
+    }
+    return all;
 }
 
 }  // namespace
@@ -150,34 +185,26 @@ std::vector<Alternative> alternatives(const ModelShape& model, const RunConfigur
     append(list, model, changes.of_places(), limits);
     append(list, model, changes.of_cuts({2, 4}), limits);
     append(list, model, changes.of_types(), limits);
-    if (std::optional<Alternative> shorter = shorter_context(model, changes, limits)) {
+    if (std::optional<Alternative> shorter = shorter_context(model, {"", run}, limits)) {
         list.push_back(std::move(*shorter));
     }
     append(list, model, changes.of_optimizer(), limits);
     return list;
 }
 
-std::optional<Alternative> all_savings(const ModelShape& model, const RunConfiguration& run, const Limits& limits) {
-    Change all{"", run};
-    const auto apply = [&](const std::string& text) { all.text += (all.text.empty() ? "" : " ") + text; };
-    if (run.offload == Offload::kNone) {
-        all.run.offload = Offload::kHost;
-        apply("--offload host");
-    } else if (run.hbm_pages.mode != HbmPages::Mode::kAuto) {
-        all.run.hbm_pages = {};
-        apply("--hbm-pages auto");
+std::vector<Alternative> combinations(const ModelShape& model, const RunConfiguration& run, const Limits& limits) {
+    std::vector<Alternative> list;
+    const Change all = all_savings(run);
+    if (all.text.empty()) {
+        return list;
     }
-    if (run.keep != Keep::kNone) {
-        all.run.keep = Keep::kNone;
-        apply("--keep none");
+    append(list, model, {all}, limits);
+    if (!list.empty() && !list.back().fits()) {
+        if (std::optional<Alternative> shorter = shorter_context(model, all, limits)) {
+            list.push_back(std::move(*shorter));
+        }
     }
-    for (const Change& cut : Changes(run).of_cuts({4})) {
-        all.run.logit_tile_tokens = std::min(all.run.logit_tile_tokens, cut.run.logit_tile_tokens);
-        all.run.window_tokens = std::min(all.run.window_tokens, cut.run.window_tokens);
-        all.run.chunk_tokens = std::min(all.run.chunk_tokens, cut.run.chunk_tokens);
-        apply(cut.text);
-    }
-    return all.text.empty() ? std::nullopt : evaluate(model, all, limits);
+    return list;
 }
 
 }  // namespace oomb::simulator

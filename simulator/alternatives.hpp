@@ -1,7 +1,6 @@
 #pragma once
 // What the peaks would be with other flags: the answer to a run that does not fit.
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,15 +13,17 @@ struct Alternative {
     RunConfiguration run;
     std::int64_t peak_bytes[kTiers] = {0, 0};
     std::vector<Excess> excesses;
+    bool costs_only_time = true;  // false: the number type or the task is another one
     bool fits() const { return excesses.empty(); }
 };
 
 // One flag changed at a time, in the order of how little is given up: first what changes only time (where bytes lie,
 // how the sequence is cut), then the number type, then the task (context, optimizer). Changes that lead to a run which
-// is not allowed are left out. The context is halved until it fits, and if it never does, down to a page.
+// is not allowed are left out. The context is halved until it fits; if it never does, the shortest tried (a page) stands.
 std::vector<Alternative> alternatives(const ModelShape& model, const RunConfiguration& run, const Limits& limits);
 
-// All changes at once that give up only time. Empty where there are none.
-std::optional<Alternative> all_savings(const ModelShape& model, const RunConfiguration& run, const Limits& limits);
+// Several flags at once, for runs that no single change makes fit: first everything that costs only time; if that is not
+// enough, the same with the context halved as above.
+std::vector<Alternative> combinations(const ModelShape& model, const RunConfiguration& run, const Limits& limits);
 
 }  // namespace oomb::simulator

@@ -40,7 +40,8 @@ Interference interference_of(const StepShape& step) {
     RunConfiguration run = step.run();
     model.layers = std::min<std::int64_t>(model.layers, 3);
     run.window_tokens = run.chunk_tokens;
-    run.logit_tile_tokens = std::min(run.logit_tile_tokens, divide_up(step.longest_chunk(), 2));
+    const bool many_tiles = run.logit_tile_tokens < step.longest_chunk();
+    run.logit_tile_tokens = many_tiles ? divide_up(step.longest_chunk(), 2) : step.longest_chunk();
     run.context_tokens = std::min(run.context_tokens, 3 * run.chunk_tokens);
     const StepShape short_step(model, run);
     LivenessRecorder recorder;

@@ -10,12 +10,24 @@ namespace {
 
 constexpr std::int64_t kMostChunks = std::int64_t{1} << 16;  // room for the chunk in an operation's id
 constexpr std::int64_t kMostLayers = std::int64_t{1} << 9;
+constexpr std::int64_t kMostParts = std::int64_t{1} << 19;
 
 void check_coordinates(const StepShape& step) {
     if (step.chunks() > kMostChunks) {
-        fail<UsageError>("--chunk: {} tokens in chunks of {} are {} chunks, allowed are {}; take --chunk {} or more", step.tokens(),
-                         step.run().chunk_tokens, step.chunks(), kMostChunks,
-                         divide_up(divide_up(step.tokens(), kMostChunks), step.run().page_tokens) * step.run().page_tokens);
+        fail<UsageError>(
+            "--chunk: {} tokens in chunks of {} are {} chunks, allowed are {}; take --chunk {} or more", step.tokens(),
+            step.run().chunk_tokens, step.chunks(), kMostChunks,
+            divide_up(divide_up(step.tokens(), kMostChunks), step.run().page_tokens) * step.run().page_tokens);
+    }
+    const std::int64_t windows = step.history_windows(step.chunks() - 1);
+    if (2 * (windows + 1) > kMostParts) {  // K/V and their gradients travel as parts of their own
+        fail<UsageError>("--window: {} windows of {} tokens, allowed are {}; take a larger --window", windows,
+                         step.run().window_tokens, kMostParts / 2 - 1);
+    }
+    const std::int64_t tiles = divide_up(step.longest_chunk(), step.run().logit_tile_tokens);
+    if (tiles > kMostParts) {
+        fail<UsageError>("--logit-tile: {} tiles of {} tokens in a chunk, allowed are {}; take a larger --logit-tile",
+                         tiles, step.run().logit_tile_tokens, kMostParts);
     }
     if (step.model().layers > kMostLayers) {
         fail<UnsupportedError>("model: {} layers, at most {} are supported", step.model().layers, kMostLayers);
@@ -43,9 +55,8 @@ FrameCounts count_frames(const StepShape& step, std::int64_t resident) {
         counts.host_kv = step.total_pages() - resident;
         counts.host_gradient = history - std::min(history, resident);
     }
-    if (step.run().keep != Keep::kNone) {
-        (step.run().offload == Offload::kHost ? counts.host_activation : counts.hbm_activation) = step.chunks() * layers;
-    }
+    (step.run().offload == Offload::kHost ? counts.host_activation : counts.hbm_activation) =
+        step.kept_chunks() * layers;
     return counts;
 }
 
@@ -77,17 +88,16 @@ Plan plan_with(const StepShape& step, const RegionTable& regions, const std::int
                std::int64_t resident) {
     Plan plan{step.model(), step.run(), regions, make_pools(step, count_frames(step, resident)), resident, {0, 0}, 0};
     std::int64_t end[kTiers] = {region_bytes[0], region_bytes[1]};
-    std::int64_t frames = 0;
+    plan.page_table_bytes = (2 * step.total_pages() + step.kept_chunks() * step.model().layers) * kPageRecord_bytes;
     for (PoolPlan& pool : plan.pools) {
         std::int64_t& tier_end = end[static_cast<int>(pool.tier)];
         pool.offset_bytes = tier_end;
         tier_end += pool.total_bytes();
-        frames += pool.frames;
+        plan.page_table_bytes +=
+            pool.frames * (kFrameStateRecord_bytes[static_cast<int>(pool.tier)] + kFrameAccessRecord_bytes);
     }
     plan.arena_bytes[0] = end[0];
     plan.arena_bytes[1] = end[1];
-    const std::int64_t kept = step.run().keep != Keep::kNone ? step.chunks() * step.model().layers : 0;
-    plan.page_table_bytes = (2 * step.total_pages() + kept) * kPageRecord_bytes + frames * kFrameRecord_bytes;
     return plan;
 }
 

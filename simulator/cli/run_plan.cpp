@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
-
 #include "runtime/core/text_file.hpp"
 #include "runtime/flags/command_line.hpp"
 #include "runtime/flags/run_flags.hpp"
 #include "runtime/schedule/plan.hpp"
-#include "simulator/alternatives.hpp"
+#include "simulator/explain.hpp"
 #include "simulator/limits.hpp"
 #include "simulator/render.hpp"
 
@@ -29,29 +26,6 @@ constexpr const char* kFooter =
     "Example: Qwen2.5-7B over 128K tokens on one GPU, K/V pages in host memory\n"
     "  oomb-plan --model models/qwen2.5-7b.json --context 128K --offload host --json plan.json\n";
 
-// "models/qwen2.5-7b.json" and "Qwen2.5-7B/config.json" are what the user calls the model, without folders and suffix.
-std::string model_name(const std::filesystem::path& given) {
-    const std::filesystem::path path = std::filesystem::absolute(given).lexically_normal();
-    const bool names_a_folder = path.filename().empty() || path.filename() == "config.json";
-    const std::filesystem::path named = names_a_folder ? path.parent_path() : path;
-    return (named.extension() == ".json" ? named.stem() : named.filename()).string();
-}
-
-void explain_excess(const schedule::Plan& plan, const std::vector<Excess>& excesses, const Limits& limits,
-                    std::ostream& err) {
-    err << fmt::format("{}: does not fit\n", kProgram) << render_excesses(excesses);
-    const std::vector<Alternative> single = alternatives(plan.model, plan.run, limits);
-    err << "\nWhat changing one flag at a time would do (peak per tier):\n"
-        << render_alternatives(single, plan.run.device);
-    if (std::any_of(single.begin(), single.end(), [](const Alternative& one) { return one.fits(); })) {
-        return;
-    }
-    if (const std::optional<Alternative> all = all_savings(plan.model, plan.run, limits)) {
-        err << "\nNo single change fits. All that cost only time, together:\n"
-            << render_alternatives({*all}, plan.run.device);
-    }
-}
-
 ExitCode plan_run(const RunFlags& flags, const std::string& json_path, std::ostream& out, std::ostream& err) {
     const RunConfiguration run = to_run_configuration(flags);
     const ModelShape model = read_model_shape(flags.model);
@@ -69,7 +43,7 @@ ExitCode plan_run(const RunFlags& flags, const std::string& json_path, std::ostr
     }
     const std::vector<Excess> excesses = excesses_of(plan, limits);
     if (!excesses.empty()) {
-        explain_excess(plan, excesses, limits, err);
+        err << fmt::format("{}: does not fit\n", kProgram) << explain_excess(plan, excesses, limits);
         return ExitCode::kDoesNotFit;
     }
     return ExitCode::kDone;

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/optimizer.hpp"
 #include "runtime/core/error.hpp"
+#include "trainer/weights/convert.hpp"
 
 namespace oomb::trainer {
 
@@ -168,6 +169,17 @@ void CpuBackend<T>::set_sequence(std::span<const std::int32_t> tokens, std::span
     std::copy(targets.begin(), targets.end(), host + context);
     memory_.note_touched(Tier::kHost, region_of(plan_.regions, RegionName::kHostTokens).offset_bytes +
                                           (context + static_cast<std::int64_t>(targets.size())) * 4);
+}
+
+template <class T>
+void CpuBackend<T>::set_weight(std::size_t parameter, std::span<const std::byte> values, DType type) {
+    const std::span<T> target(weights() + layout_.offset(parameter), layout_.parameters()[parameter].elements);
+    convert<T>(values, type, target);
+}
+
+template <class T>
+TensorValues CpuBackend<T>::values_of(const T* region, std::size_t parameter) const {
+    return TensorValues(std::span<const T>(region + layout_.offset(parameter), layout_.parameters()[parameter].elements));
 }
 
 template <class T>

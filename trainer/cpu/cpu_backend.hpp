@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "trainer/cpu/cpu_memory.hpp"
+#include "trainer/cpu/libtorch_memory.hpp"
 #include "trainer/executor/backend.hpp"
 #include "trainer/executor/engine_queues.hpp"
 #include "trainer/model/parameter_layout.hpp"
@@ -37,7 +38,11 @@ class CpuBackend : public Backend {
     double phase_seconds(schedule::Phase phase) const override { return phase_seconds_[static_cast<int>(phase)]; }
     std::int64_t touched_bytes(Tier tier) const override { return memory_.touched_bytes(tier); }
 
-    const ParameterLayout& layout() const { return layout_; }
+    std::int64_t library_peak_bytes() const override { return libtorch_peak_bytes(); }
+    const ParameterLayout& layout() const override { return layout_; }
+    void set_weight(std::size_t parameter, std::span<const std::byte> values, DType type) override;
+    TensorValues weight(std::size_t parameter) override { return values_of(weights(), parameter); }
+    TensorValues gradient(std::size_t parameter) override { return values_of(gradients(), parameter); }
     // [layout().elements()], while idle.
     T* weights() { return memory_.template idle<T>(schedule::RegionName::kWeights); }
     T* gradients() { return memory_.template idle<T>(schedule::RegionName::kGradients); }
@@ -97,6 +102,7 @@ class CpuBackend : public Backend {
     void copy_pages(const Issued& issued);
     void copy_activation(const Issued& issued);
 
+    TensorValues values_of(const T* region, std::size_t parameter) const;
     const T* weight(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
     T* gradient(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
     std::int64_t row_in_chunk(const Issued& issued) const;

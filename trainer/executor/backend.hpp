@@ -7,6 +7,8 @@
 
 #include "runtime/issue/issued_operation.hpp"
 #include "runtime/schedule/plan.hpp"
+#include "trainer/model/parameter_layout.hpp"
+#include "trainer/weights/hf_folder_writer.hpp"
 
 namespace oomb::trainer {
 
@@ -47,12 +49,20 @@ class Backend : public issue::IssuedSink {
     virtual void set_step(const StepSettings& settings) = 0;
     // Token and target numbers of the next sequence, equal lengths up to the plan's context.
     virtual void set_sequence(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) = 0;
+    // Parameters by their place in layout(). Values come in any stored type and are converted.
+    virtual const ParameterLayout& layout() const = 0;
+    virtual void set_weight(std::size_t parameter, std::span<const std::byte> values, DType type) = 0;
+    // In the type they are held in; valid until the next call.
+    virtual TensorValues weight(std::size_t parameter) = 0;
+    virtual TensorValues gradient(std::size_t parameter) = 0;
     virtual StepSums sums() const = 0;
     virtual NonFinite find_non_finite() const = 0;
     // Seconds of compute per phase since the start.
     virtual double phase_seconds(schedule::Phase phase) const = 0;
     // End of the highest byte touched so far, rounded up to the region alignment.
     virtual std::int64_t touched_bytes(Tier tier) const = 0;
+    // Most bytes that libraries held at once outside the arenas.
+    virtual std::int64_t library_peak_bytes() const = 0;
 
     // Called after each operation, from the thread that ran it.
     std::function<void(const schedule::Operation&)> on_done;

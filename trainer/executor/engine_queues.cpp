@@ -89,8 +89,12 @@ class ThreadedQueues : public EngineQueues {
         }
     }
     ~ThreadedQueues() override {
-        for (auto& thread : threads_) {
-            thread.request_stop();
+        {
+            // Under the lock: a thread between its look at the stop and its sleep would miss the call.
+            const std::lock_guard lock(mutex_);
+            for (auto& thread : threads_) {
+                thread.request_stop();
+            }
         }
         changed_.notify_all();
     }

@@ -50,7 +50,8 @@ void HazardChecker::check(std::uint64_t earlier, std::uint64_t now, Tier tier, s
         return;
     }
     fail<InternalError>("hazard: [{}] and [{}] both touch {} byte {}, and neither waits for the other",
-                        to_text(operations_[earlier - 1].id), to_text(operations_[now - 1].id), name_of(tier), offset_bytes);
+                        to_text(operations_[earlier - 1].id), to_text(operations_[now - 1].id), name_of(tier),
+                        offset_bytes);
 }
 
 void HazardChecker::touched(const IssuedOperation& operation, Tier tier, std::int64_t offset_bytes, std::int64_t bytes,
@@ -62,15 +63,13 @@ void HazardChecker::touched(const IssuedOperation& operation, Tier tier, std::in
         Block& block = blocks_[static_cast<int>(tier)][i];
         check(block.writer, now, tier, i * kBlock_bytes);
         if (access == Access::kRead) {
-            if (block.readers.empty() || block.readers.back() != now) {
-                block.readers.push_back(now);
-            }
+            block.readers[static_cast<int>(operation.operation.engine)] = now;
             continue;
         }
         for (const std::uint64_t reader : block.readers) {
             check(reader, now, tier, i * kBlock_bytes);
         }
-        block.readers.clear();
+        block.readers = {};
         block.writer = now;
     }
 }

@@ -1,8 +1,8 @@
 #pragma once
 // Watches the bytes that operations really touch, and says when two of them were not ordered by waits.
 //
-// Independent of how the waits were derived: it sees addresses, not declarations. Whatever order an execution happened to
-// take, an unordered pair with at least one write is reported.
+// Independent of how the waits were derived: it sees addresses, not declarations. Whatever order an execution happened
+// to take, an unordered pair with at least one write is reported.
 
 #include <deque>
 #include <mutex>
@@ -29,7 +29,8 @@ class HazardChecker {
     static constexpr std::int64_t kBlock_bytes = 64;
     struct Block {
         std::uint64_t writer = 0;  // operation number, 0 = nobody
-        std::vector<std::uint64_t> readers;  // since the last write
+        // Since the last write, the last of each engine: the ones before it are done before it starts.
+        std::array<std::uint64_t, schedule::kEngines> readers{};
     };
     struct Issued {
         issue::Tickets before{};  // tickets done before it starts
@@ -42,7 +43,7 @@ class HazardChecker {
     void check(std::uint64_t earlier, std::uint64_t now, Tier tier, std::int64_t offset_bytes) const;
 
     std::mutex mutex_;
-    std::vector<Issued> operations_;  // by number - 1
+    std::vector<Issued> operations_;                                        // by number - 1
     std::array<std::vector<std::uint64_t>, schedule::kEngines> by_ticket_;  // operation number by ticket - 1
     std::array<std::vector<Block>, kTiers> blocks_;
 };

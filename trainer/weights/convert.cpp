@@ -41,6 +41,10 @@ To converted(From value) {
     }
 }
 
+// Every value of From is a value of To.
+template <class To, class From>
+constexpr bool kIsExact = !kIsShort<To> && sizeof(To) > sizeof(From);
+
 template <class T>
 bool is_finite(T value) {
     return std::isfinite(converted<double>(value));
@@ -54,7 +58,9 @@ std::int64_t convert_all(const std::byte* source, std::byte* target, std::int64_
         std::memcpy(&in, source + i * static_cast<std::int64_t>(sizeof(From)), sizeof(From));
         const To out = converted<To>(in);
         std::memcpy(target + i * static_cast<std::int64_t>(sizeof(To)), &out, sizeof(To));
-        overflows += (is_finite(in) && !is_finite(out)) ? 1 : 0;
+        if constexpr (!kIsExact<To, From>) {
+            overflows += (is_finite(in) && !is_finite(out)) ? 1 : 0;
+        }
     }
     return overflows;
 }

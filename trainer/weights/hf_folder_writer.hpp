@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct HfFolderRequest {
     std::filesystem::path out;          // must not exist; its parent must
     std::vector<StoredTensor> tensors;  // see stored_tensors
     std::string config_changes_json;    // JSON merge patch (RFC 7396) for config.json; empty for none
+    std::optional<DType> config_dtype;  // written as the config's dtype, when `tensors` have another than the source
     std::int64_t max_shard_bytes = kMaxShardBytes;
 };
 

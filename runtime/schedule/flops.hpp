@@ -1,0 +1,14 @@
+#pragma once
+// Floating-point operations of a cost descriptor: the weight of an operation in progress, ETA and predictions.
+
+#include "runtime/schedule/operation.hpp"
+
+namespace oomb::schedule {
+
+// (query, key) pairs that an attention operation evaluates, causal mask and sliding window applied.
+double attention_pairs(const AttentionCost& cost);
+
+// GEMM: 2 m n k. Attention forward: 4 head_dim per (query head, pair); backward: 10 (five products). Others: 0.
+double flops_of(const Cost& cost);
+
+}  // namespace oomb::schedule

@@ -1,0 +1,30 @@
+#include "simulator/explain.hpp"
+
+#include <algorithm>
+
+#include "simulator/alternatives.hpp"
+#include "simulator/render.hpp"
+
+namespace oomb::simulator {
+
+std::string model_name(const std::filesystem::path& given) {
+    const std::filesystem::path path = std::filesystem::absolute(given).lexically_normal();
+    const bool names_a_folder = path.filename().empty() || path.filename() == "config.json";
+    const std::filesystem::path named = names_a_folder ? path.parent_path() : path;
+    return (named.extension() == ".json" ? named.stem() : named.filename()).string();
+}
+
+std::string explain_excess(const schedule::Plan& plan, const std::vector<Excess>& excesses, const Limits& limits) {
+    const std::vector<Alternative> single = alternatives(plan.model, plan.run, limits);
+    std::string text = render_excesses(excesses) + "\nWhat changing one flag at a time would do (peak per tier):\n" +
+                       render_alternatives(single, plan.run.device);
+    if (std::any_of(single.begin(), single.end(), [](const Alternative& one) { return one.fits(); })) {
+        return text;
+    }
+    if (const std::vector<Alternative> several = combinations(plan.model, plan.run, limits); !several.empty()) {
+        text += "\nNo single change fits. Several together:\n" + render_alternatives(several, plan.run.device);
+    }
+    return text;
+}
+
+}  // namespace oomb::simulator

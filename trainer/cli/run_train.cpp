@@ -1,0 +1,110 @@
+#include "trainer/cli/run_train.hpp"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+
+#include "runtime/flags/command_line.hpp"
+#include "runtime/flags/run_flags.hpp"
+#include "simulator/explain.hpp"
+#include "simulator/render.hpp"
+#include "runtime/core/units.hpp"
+#include "trainer/cli/train_flags.hpp"
+#include "trainer/cpu/make_cpu_backend.hpp"
+
+namespace oomb::trainer {
+namespace {
+
+constexpr const char* kProgram = "oomb-train";
+constexpr const char* kDescription =
+    "Trains a Hugging Face model on long sequences, chunk by chunk: activation memory does not grow with the context,\n"
+    "K/V and their gradients lie in pages, and the gradients are those of ordinary training.";
+constexpr const char* kFooter =
+    "Tokens: K is 1,024, M is 1,048,576. Sizes: KiB, MiB, GiB, TiB are powers of 1024; KB, MB, GB, TB powers of 1000.\n"
+    "SIGINT and SIGTERM end the run after its last complete step; --out is written then, too.\n"
+    "\n"
+    "Exit code: 0 done; 1 failed; 2 wrong usage; 3 the run does not fit, and the peaks under other flags are printed.\n"
+    "\n"
+    "Example: a model folder on its own tokens, 2,048 at a time in chunks of 256\n"
+    "  python tools/tokenize.py --model smollm2 --out data.npy text/\n"
+    "  oomb-train --model smollm2 --data data.npy --context 2K --chunk 256 --steps 100 --learning-rate 1e-4 --out tuned\n";
+
+std::atomic<bool> stop_requested{false};
+
+// The first signal asks for an orderly end, the second one ends the program at once.
+void on_signal(int signal) {
+    stop_requested = true;
+    std::signal(signal, SIG_DFL);
+}
+
+std::string join(int argc, const char* const* argv) {
+    std::string text;
+    for (int i = 0; i < argc; ++i) {
+        text += (i > 0 ? " " : "") + std::string(argv[i]);
+    }
+    return text;
+}
+
+void check_device(const RunConfiguration& run) {
+    if (run.device == DeviceKind::kCuda) {
+        fail<UnsupportedError>("--device cuda: this version trains on the CPU only; take --device cpu (oomb-plan plans for both)");
+    }
+    if (run.compute == DType::kBF16) {
+        fail<UsageError>("--dtype bf16: the CPU computes in fp32 or fp64; take --dtype fp32 (bf16 weights are read and written as they are)");
+    }
+}
+
+ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::string& command) {
+    const RunConfiguration run = to_run_configuration(run_flags);
+    check_device(run);
+    const TrainingOptions options = to_training_options(flags, run.optimizer, run_flags.model, command);
+    const ModelShape model = read_model_shape(run_flags.model);
+    const schedule::Plan plan = schedule::make_plan(model, run);
+    const simulator::Limits limits{free_memory_limit_bytes(run_flags).value_or(0)};
+    for (const std::string& note : model.notes) {
+        std::fputs(fmt::format("note: {}\n", note).c_str(), stderr);
+    }
+    if (const auto warning = position_warning(run, model)) {
+        std::fputs(fmt::format("warning: {}\n", *warning).c_str(), stderr);
+    }
+    const std::vector<simulator::Excess> excesses = simulator::excesses_of(plan, limits);
+    if (flags.dry_run) {
+        std::cout << simulator::render_plan(plan, simulator::model_name(run_flags.model), limits) << std::flush;
+    }
+    if (!excesses.empty()) {
+        std::cerr << fmt::format("{}: does not fit\n", kProgram) << simulator::explain_excess(plan, excesses, limits);
+        return ExitCode::kDoesNotFit;
+    }
+    if (flags.dry_run) {
+        return ExitCode::kDone;
+    }
+    std::fputs(fmt::format("plan: device arena {}, host arena {}\n", format_bytes(plan.peak_bytes(Tier::kHbm)),
+                           format_bytes(plan.peak_bytes(Tier::kHost)))
+                   .c_str(),
+               stderr);
+    std::signal(SIGINT, on_signal);
+    std::signal(SIGTERM, on_signal);
+    run_training(options, plan, [&](const schedule::Plan& p) { return make_cpu_backend(p, options.threads); },
+                 stop_requested, stderr);
+    return ExitCode::kDone;
+}
+
+}  // namespace
+
+int run_train(int argc, const char* const* argv) {
+    const ExitCode code = run_guarded(kProgram, std::cerr, [&] {
+        CLI::App app(kDescription, kProgram);
+        RunFlags run_flags;
+        TrainFlags flags;
+        prepare_command_line(app, kFooter);
+        add_run_flags(app, run_flags);
+        add_train_flags(app, flags);
+        const std::optional<ExitCode> end = parse_command_line(app, argc, argv, std::cout, std::cerr);
+        return end ? *end : train(run_flags, flags, join(argc, argv));
+    });
+    return static_cast<int>(code);
+}
+
+}  // namespace oomb::trainer

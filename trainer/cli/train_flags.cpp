@@ -1,0 +1,111 @@
+#include "trainer/cli/train_flags.hpp"
+
+#include <cmath>
+#include <thread>
+
+namespace oomb::trainer {
+namespace {
+
+void check_range(std::string_view flag, double found, double least, double below, std::string_view allowed) {
+    if (!std::isfinite(found) || found < least || found >= below) {
+        fail<UsageError>("{}: found {}, allowed is {}", flag, found, allowed);
+    }
+}
+
+void check_count(std::string_view flag, std::int64_t found, std::int64_t least, std::int64_t most) {
+    if (found < least || found > most) {
+        fail<UsageError>("{}: found {}, allowed is {} to {}", flag, found, least, most);
+    }
+}
+
+void add_data_flags(CLI::App& app, TrainingOptions& options) {
+    app.add_option("--data", options.data, "tokens: a .npy of uint16 or uint32 made by tools/tokenize.py, or any other file, of which each byte is a token")
+        ->type_name("FILE")
+        ->group("Data and output");
+    app.add_option("--out", options.out, "write the trained model here, as a Hugging Face folder; must not exist")
+        ->type_name("DIR")
+        ->group("Data and output");
+    app.add_option("--save-every", options.save_every, "also write <out>-step<N> after every N steps; 0: only at the end")
+        ->type_name("N")
+        ->capture_default_str()
+        ->group("Data and output");
+    app.add_option("--metrics", options.metrics, "one JSON object per step and line (docs/metrics.md); must not exist")
+        ->type_name("FILE")
+        ->group("Data and output");
+    app.add_option("--dump-gradients", options.dump_gradients,
+                   "write the first step's gradients, before clipping, as safetensors; must not exist")
+        ->type_name("FILE")
+        ->group("Data and output");
+}
+
+void add_optimizer_flags(CLI::App& app, TrainFlags& flags) {
+    TrainingOptions& options = flags.options;
+    const auto add = [&](const char* name, auto& value, const char* what, const char* type) {
+        app.add_option(name, value, what)->type_name(type)->capture_default_str()->group("Optimizer (AdamW)");
+    };
+    add("--steps", options.learning_rate.steps, "optimizer steps", "N");
+    add("--learning-rate", options.learning_rate.peak, "peak learning rate", "X");
+    add("--warmup-steps", options.learning_rate.warmup_steps, "steps over which the learning rate rises from 0", "N");
+    add("--schedule", flags.schedule, "learning rate after the warm-up: cosine down to 0, or constant", "cosine|constant");
+    add("--gradient-accumulation", options.accumulation, "sequences of --context tokens per optimizer step", "N");
+    add("--weight-decay", options.optimizer.weight_decay, "decoupled; not on norms and biases", "X");
+    add("--beta1", options.optimizer.beta1, "decay of the first moment", "X");
+    add("--beta2", options.optimizer.beta2, "decay of the second moment", "X");
+    add("--epsilon", options.optimizer.epsilon, "added to the root of the second moment", "X");
+    add("--max-grad-norm", options.optimizer.max_grad_norm, "clip the global gradient norm to this; 0: no clipping", "X");
+}
+
+}  // namespace
+
+void add_train_flags(CLI::App& app, TrainFlags& flags) {
+    TrainingOptions& options = flags.options;
+    options.learning_rate = {.peak = 1e-5, .warmup_steps = 0, .steps = 1};
+    options.optimizer.max_grad_norm = 1.0;
+    options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    add_data_flags(app, options);
+    add_optimizer_flags(app, flags);
+    app.add_flag("--from-scratch", options.from_scratch, "start from random weights; --model may then be a config file alone")
+        ->group("Run");
+    app.add_option("--seed", options.seed, "of random weights")->type_name("N")->capture_default_str()->group("Run");
+    app.add_option("--threads", options.threads, "CPU threads; the same number gives the same bits")
+        ->type_name("N")
+        ->default_str("all cores")
+        ->group("Run");
+    app.add_flag("--dry-run", flags.dry_run, "print the plan and stop")->group("Run");
+}
+
+TrainingOptions to_training_options(const TrainFlags& flags, bool updates_weights, const std::string& model,
+                                    const std::string& command) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    constexpr std::int64_t kMostSteps = 1'000'000'000;
+    TrainingOptions options = flags.options;
+    const StepSettings& adam = options.optimizer;
+    check_range("--learning-rate", options.learning_rate.peak, 0, kInfinity, "a number from 0");
+    check_range("--weight-decay", adam.weight_decay, 0, kInfinity, "a number from 0");
+    check_range("--beta1", adam.beta1, 0, 1, "a number from 0 to below 1");
+    check_range("--beta2", adam.beta2, 0, 1, "a number from 0 to below 1");
+    check_range("--epsilon", adam.epsilon, std::numeric_limits<double>::min(), kInfinity, "a number above 0");
+    check_range("--max-grad-norm", adam.max_grad_norm, 0, kInfinity, "a number from 0");
+    check_count("--steps", options.learning_rate.steps, 1, kMostSteps);
+    check_count("--warmup-steps", options.learning_rate.warmup_steps, 0, options.learning_rate.steps);
+    check_count("--gradient-accumulation", options.accumulation, 1, 4096);
+    check_count("--save-every", options.save_every, 0, kMostSteps);
+    check_count("--threads", options.threads, 1, 4096);
+    if (flags.schedule != "cosine" && flags.schedule != "constant") {
+        fail<UsageError>("--schedule: found {}, allowed is cosine or constant", flags.schedule);
+    }
+    if (options.data.empty() && !flags.dry_run) {
+        fail<UsageError>("--data is required: a .npy of tokens, or a text file of which each byte is a token");
+    }
+    if (options.save_every > 0 && options.out.empty()) {
+        fail<UsageError>("--save-every needs --out, beside which the folders are written");
+    }
+    options.learning_rate.schedule =
+        flags.schedule == "cosine" ? LearningRateSchedule::kCosine : LearningRateSchedule::kConstant;
+    options.updates_weights = updates_weights;
+    options.model = model;
+    options.command = command;
+    return options;
+}
+
+}  // namespace oomb::trainer

@@ -1,0 +1,24 @@
+#pragma once
+// Flags of oomb-train beyond those that it shares with oomb-plan.
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "trainer/run/training.hpp"
+
+namespace oomb::trainer {
+
+struct TrainFlags {
+    TrainingOptions options;
+    std::string schedule = "cosine";
+    bool dry_run = false;
+};
+
+// Adds the flags in groups. `flags` outlives `app`.
+void add_train_flags(CLI::App& app, TrainFlags& flags);
+
+// Checks numbers and combinations. Throws UsageError: the flag, what was found, what is allowed.
+TrainingOptions to_training_options(const TrainFlags& flags, bool updates_weights, const std::string& model,
+                                    const std::string& command);
+
+}  // namespace oomb::trainer

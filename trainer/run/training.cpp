@@ -1,0 +1,237 @@
+#include "trainer/run/training.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "runtime/core/memory_info.hpp"
+#include "runtime/core/units.hpp"
+#include "trainer/data/sidecar.hpp"
+#include "trainer/run/gradient_file.hpp"
+#include "trainer/run/metrics.hpp"
+#include "trainer/run/progress.hpp"
+#include "trainer/run/run_report.hpp"
+#include "trainer/weights/check_weights.hpp"
+#include "trainer/weights/random_weights.hpp"
+
+namespace oomb::trainer {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point start, Clock::time_point end) {
+    return std::chrono::duration<double>(end - start).count();
+}
+
+class TrainingRun {
+  public:
+    TrainingRun(const TrainingOptions& options, const schedule::Plan& plan, const BackendFactory& make_backend,
+                const std::atomic<bool>& stop, std::FILE* log);
+    void run();
+
+  private:
+    void open_data();
+    void load_weights();
+    void run_steps();
+    bool run_step(std::int64_t step);
+    void report_step(std::int64_t step, const StepResult& result, double seconds, double learning_rate);
+    void save(const std::filesystem::path& out);
+    HfFolderRequest folder_request(const std::filesystem::path& out) const;
+    template <class... Args>
+    void say(fmt::format_string<Args...> format, Args&&... args) const {
+        std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), log_);
+        std::fflush(log_);
+    }
+
+    const TrainingOptions& options_;
+    const schedule::Plan& plan_;
+    std::FILE* log_;
+    const std::atomic<bool>& stop_;
+    std::optional<WeightFolder> source_;
+    std::unique_ptr<SequenceReader> reader_;
+    std::unique_ptr<Backend> backend_;
+    std::unique_ptr<Executor> executor_;
+    std::unique_ptr<MetricsFile> metrics_;
+    std::unique_ptr<Progress> progress_;
+    std::array<double, schedule::kPhases> phase_seconds_{};
+    RunFacts facts_;
+};
+
+TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& plan, const BackendFactory& make_backend,
+                         const std::atomic<bool>& stop, std::FILE* log)
+    : options_(options), plan_(plan), log_(log), stop_(stop) {
+    if (!options_.from_scratch) {
+        source_ = WeightFolder::open(options_.model);
+        for (const std::string& name : check_weights(*source_, plan_.model)) {
+            say("{} is not used and will not be written\n", name);
+        }
+    }
+    open_data();
+    if (!options_.out.empty()) {
+        const std::int64_t saves = options_.save_every > 0 ? options_.learning_rate.steps / options_.save_every : 0;
+        HfFolderWriter(folder_request(options_.out)).check_space(saves + 1);
+    }
+    if (!options_.metrics.empty()) {
+        metrics_ = std::make_unique<MetricsFile>(options_.metrics);
+    }
+    backend_ = make_backend(plan_);
+    executor_ = std::make_unique<Executor>(plan_, *backend_, &stop_);
+    const schedule::StepShape step(plan_.model, plan_.run);
+    progress_ = std::make_unique<Progress>(options_.learning_rate.steps,
+                                           static_cast<double>(options_.accumulation) * sequence_flops(step),
+                                           options_.accumulation * step.tokens(), step.chunks(), log_);
+    backend_->on_done = [this](const schedule::Operation& operation) { progress_->done(operation); };
+}
+
+void TrainingRun::open_data() {
+    const std::shared_ptr<const TokenSource> source = open_token_source(options_.data);
+    if (const auto sidecar = read_sidecar(options_.data, *source)) {
+        switch (check_tokenizer(*sidecar, options_.data, options_.model)) {
+            case TokenizerCheck::kSame:
+                break;
+            case TokenizerCheck::kNotRecorded:
+                say("warning: the sidecar of {} names no tokenizer; that it is the model's could not be checked\n",
+                    options_.data.string());
+                break;
+            case TokenizerCheck::kModelHasNoTokenizer:
+                say("warning: {} has no tokenizer.json; that {} was made with the model's could not be checked\n",
+                    options_.model.string(), options_.data.string());
+                break;
+        }
+    }
+    reader_ = std::make_unique<SequenceReader>(source, plan_.run.context_tokens, plan_.model.vocab);
+    say("{}\n", reader_->describe());
+}
+
+void TrainingRun::load_weights() {
+    const auto& parameters = backend_->layout().parameters();
+    std::vector<float> random;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+        if (options_.from_scratch) {
+            random.resize(parameters[i].elements);
+            random_values<float>(parameters[i], options_.seed, random);
+            backend_->set_weight(i, std::as_bytes(std::span(random)), DType::kF32);
+        } else {
+            backend_->set_weight(i, source_->bytes(parameters[i].name), source_->find(parameters[i].name)->dtype.value());
+        }
+    }
+}
+
+void TrainingRun::run() {
+    load_weights();
+    run_steps();
+    if (!options_.out.empty()) {
+        save(options_.out);
+    }
+    say("\n{}", memory_table(plan_, *backend_, executor_->issuer()));
+}
+
+void TrainingRun::run_steps() {
+    for (std::int64_t step = 1; step <= options_.learning_rate.steps; ++step) {
+        if (stop_ || !run_step(step)) {
+            facts_.interrupted = true;
+            say("stopped after {} of {} steps\n", facts_.steps_done, options_.learning_rate.steps);
+            return;
+        }
+        if (options_.save_every > 0 && !options_.out.empty() && step % options_.save_every == 0 &&
+            step < options_.learning_rate.steps) {
+            save(fmt::format("{}-step{}", options_.out.string(), step));
+        }
+    }
+}
+
+bool TrainingRun::run_step(std::int64_t step) {
+    const DataCursor before = reader_->cursor();
+    std::vector<Sequence> sequences;
+    std::vector<SequenceView> views;
+    for (std::int64_t i = 0; i < options_.accumulation; ++i) {
+        sequences.push_back(reader_->next());
+    }
+    for (const Sequence& sequence : sequences) {
+        views.push_back({sequence.inputs(), sequence.targets()});
+    }
+    StepSettings settings = options_.optimizer;
+    settings.step = step;
+    settings.learning_rate = learning_rate_at(options_.learning_rate, step);
+    const Clock::time_point start = Clock::now();
+    progress_->begin_step(step);
+    StepResult result;
+    try {
+        result = executor_->compute_gradients(views, settings);
+    } catch (const Interrupted&) {
+        progress_->end_step();
+        reader_->restore(before);
+        return false;
+    }
+    if (step == 1 && !options_.dump_gradients.empty()) {
+        write_gradients(*backend_, options_.dump_gradients);
+    }
+    if (options_.updates_weights) {
+        executor_->update_weights();
+    }
+    progress_->end_step();
+    facts_.steps_done = step;
+    facts_.last_loss = result.loss;
+    facts_.cursor = reader_->cursor();
+    report_step(step, result, seconds_between(start, Clock::now()), settings.learning_rate);
+    return true;
+}
+
+void TrainingRun::report_step(std::int64_t step, const StepResult& result, double seconds, double learning_rate) {
+    StepMetrics metrics;
+    metrics.step = step;
+    metrics.epoch = facts_.cursor.epoch;
+    metrics.tokens = result.tokens;
+    metrics.valid_targets = result.valid_targets;
+    metrics.loss = result.loss;
+    metrics.grad_norm = result.gradient_norm;
+    metrics.learning_rate = learning_rate;
+    metrics.seconds = seconds;
+    metrics.tokens_per_second = static_cast<double>(result.tokens) / seconds;
+    for (int phase = 0; phase < schedule::kPhases; ++phase) {
+        const double total = backend_->phase_seconds(static_cast<schedule::Phase>(phase));
+        metrics.phase_seconds[phase] = total - std::exchange(phase_seconds_[phase], total);
+    }
+    metrics.hbm_bytes = backend_->touched_bytes(Tier::kHbm);
+    metrics.host_bytes = backend_->touched_bytes(Tier::kHost);
+    metrics.library_bytes = backend_->library_peak_bytes();
+    metrics.resident_bytes = peak_resident_bytes();
+    if (metrics_) {
+        metrics_->write(metrics);
+    }
+    say("step {}/{}: loss {:.4f}, gradient norm {:.3f}, learning rate {:.3g}, {:.0f} tokens/s, {}\n", step,
+        options_.learning_rate.steps, result.loss, result.gradient_norm, learning_rate, metrics.tokens_per_second,
+        format_duration(seconds));
+}
+
+HfFolderRequest TrainingRun::folder_request(const std::filesystem::path& out) const {
+    HfFolderRequest request;
+    request.source = options_.model;
+    request.out = out;
+    request.tensors = stored_tensors(plan_.model, source_ ? &*source_ : nullptr);
+    if (plan_.run.context_tokens > plan_.model.max_positions) {
+        request.config_changes_json = fmt::format(R"({{"max_position_embeddings": {}}})", plan_.run.context_tokens);
+    }
+    return request;
+}
+
+void TrainingRun::save(const std::filesystem::path& out) {
+    std::map<std::string, std::size_t> by_name;
+    for (std::size_t i = 0; i < backend_->layout().parameters().size(); ++i) {
+        by_name[backend_->layout().parameters()[i].name] = i;
+    }
+    const HfFolderWriter writer(folder_request(out));
+    writer.write([&](const StoredTensor& tensor) { return backend_->weight(by_name.at(tensor.name)); },
+                 run_json(options_, plan_, facts_));
+    say("wrote {}\n", out.string());
+}
+
+}  // namespace
+
+void run_training(const TrainingOptions& options, const schedule::Plan& plan, const BackendFactory& make_backend,
+                  const std::atomic<bool>& stop, std::FILE* log) {
+    TrainingRun(options, plan, make_backend, stop, log).run();
+}
+
+}  // namespace oomb::trainer

@@ -1,0 +1,43 @@
+#pragma once
+// A training run from flags to the written folder, for any backend.
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "trainer/data/sequence_reader.hpp"
+#include "trainer/executor/executor.hpp"
+#include "trainer/run/learning_rate.hpp"
+
+namespace oomb::trainer {
+
+struct TrainingOptions {
+    std::string command;  // as typed, for run.json
+    std::filesystem::path model;
+    std::filesystem::path data;
+    std::filesystem::path out;             // empty: weights are not written
+    std::filesystem::path metrics;         // empty: none
+    std::filesystem::path dump_gradients;  // empty: none
+    bool from_scratch = false;             // random weights from the config
+    bool updates_weights = true;           // false: --no-optimizer
+    std::int64_t accumulation = 1;         // sequences per optimizer step
+    std::int64_t save_every = 0;           // steps; 0: only at the end
+    std::uint64_t seed = 0;
+    int threads = 1;
+    LearningRatePlan learning_rate;
+    StepSettings optimizer;  // beta1, beta2, epsilon, weight_decay, max_grad_norm
+};
+
+// Makes the backend once the plan stands and the inputs have been checked.
+using BackendFactory = std::function<std::unique_ptr<Backend>(const schedule::Plan&)>;
+
+// Everything is read and checked before the first step: weights against the shape, data against the vocabulary and the
+// tokenizer, room on the disk for `out`. `stop` ends the run after the last complete step; `out` is written then too.
+// Messages for the user go to `log`.
+void run_training(const TrainingOptions& options, const schedule::Plan& plan, const BackendFactory& make_backend,
+                  const std::atomic<bool>& stop, std::FILE* log);
+
+}  // namespace oomb::trainer
