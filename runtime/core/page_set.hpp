@@ -36,9 +36,10 @@ struct PageSet {
     std::int64_t page(std::int64_t i) const { return list != nullptr ? list[i] : first + i; }
 };
 
-// Host bytes that the page tables and the hazard tracker keep per page and per frame (checked where they are defined).
-inline constexpr std::int64_t kPageRecord_bytes = 16;
-inline constexpr std::int64_t kFrameRecord_bytes = 80;
+// Host bytes of the tables that say where pages are and who used a frame last; checked where the records are defined.
+inline constexpr std::int64_t kPageRecord_bytes = 12;                     // residency, per page that may exist
+inline constexpr std::int64_t kFrameStateRecord_bytes[kTiers] = {28, 4};  // residency, per frame of the tier
+inline constexpr std::int64_t kFrameAccessRecord_bytes = 56;              // hazard tracker, per frame of any tier
 
 constexpr std::string_view name_of(Tier tier) {
     return tier == Tier::kHbm ? "hbm" : "host";

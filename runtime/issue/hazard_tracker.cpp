@@ -35,6 +35,16 @@ HazardTracker::HazardTracker(const schedule::Plan& plan) {
     }
 }
 
+std::int64_t HazardTracker::table_bytes() const {
+    std::size_t records = 0;
+    for (const auto& tier : frames_) {
+        for (const auto& frames : tier) {
+            records += frames.size();
+        }
+    }
+    return static_cast<std::int64_t>(records * sizeof(AccessRecord));
+}
+
 void HazardTracker::begin(Engine engine) {
     engine_ = engine;
     needed_ = {};

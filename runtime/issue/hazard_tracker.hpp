@@ -15,6 +15,7 @@ struct AccessRecord {
     schedule::Engine writer = schedule::Engine::kCompute;
     Tickets reads{};
 };
+static_assert(sizeof(AccessRecord) == kFrameAccessRecord_bytes);
 
 // Program-order walk over accesses. A reader waits for the last writer; a writer waits for the last writer and for all
 // readers since. Regions that share bytes count as one buffer for their writers.
@@ -28,6 +29,9 @@ class HazardTracker {
     // Ticket and waits of the operation begun last.
     Ticket finish(Tickets& waits);
 
+    // Host bytes of the records of frames; those of regions are few.
+    std::int64_t table_bytes() const;
+
   private:
     void access(AccessRecord& record, schedule::Access access);
     void wait_for(schedule::Engine engine, Ticket ticket);
@@ -39,7 +43,8 @@ class HazardTracker {
     schedule::Engine engine_ = schedule::Engine::kCompute;
     Tickets needed_{};
     std::array<Ticket, schedule::kEngines> issued_{};
-    std::array<Tickets, schedule::kEngines> known_{};  // known_[e][f]: ticket of f done before e's last operation starts
+    std::array<Tickets, schedule::kEngines>
+        known_{};  // known_[e][f]: ticket of f done before e's last operation starts
     // known_ as it was at recent operations, for dropping waits that follow from others.
     std::array<std::deque<Tickets>, schedule::kEngines> history_;
 };

@@ -10,16 +10,16 @@
 
 namespace oomb::issue {
 
-// The n-th operation issued to an engine has ticket n, from 1. Engines are first in, first out, so "ticket n of engine e
-// is done" says that all before it are done too: one number per engine is all that an operation has to wait for.
+// The n-th operation issued to an engine has ticket n, from 1. Engines are first in, first out, so "ticket n of engine
+// e is done" says that all before it are done too: one number per engine is all that an operation has to wait for.
 using Ticket = std::uint64_t;
 using Tickets = std::array<Ticket, schedule::kEngines>;  // by engine; 0 = nothing
 
 struct IssuedOperation {
     schedule::Operation operation;
-    std::uint64_t number = 0;  // in program order, from 1
-    Ticket ticket = 0;         // on operation.engine
-    Tickets waits{};           // other engines only, without waits that follow from others
+    std::uint64_t number = 0;           // in program order, from 1
+    Ticket ticket = 0;                  // on operation.engine
+    Tickets waits{};                    // other engines only, without waits that follow from others
     std::vector<paging::Grant> grants;  // parallel to operation.requests
 };
 

@@ -19,7 +19,7 @@ paging::ResidencyShape residency_shape(const schedule::Plan& plan, PageClass pag
     paging::ResidencyShape shape;
     shape.page_class = page_class;
     shape.layers = step.model().layers;
-    shape.pages_per_layer = activation ? step.chunks() : step.pages();
+    shape.pages_per_layer = activation ? step.kept_chunks() : step.pages();
     shape.hbm_frames = frames(Tier::kHbm);
     shape.host_frames = frames(Tier::kHost);
     shape.resident_pages = activation ? 0 : plan.resident_pages;
@@ -31,6 +31,14 @@ Issuer::Issuer(const schedule::Plan& plan, IssuedSink& sink) : sink_(sink), haza
     for (int page_class = 0; page_class < kPageClasses; ++page_class) {
         residencies_.emplace_back(residency_shape(plan, static_cast<PageClass>(page_class)));
     }
+}
+
+std::int64_t Issuer::table_bytes() const {
+    std::int64_t bytes = hazards_.table_bytes();
+    for (const paging::Residency& residency : residencies_) {
+        bytes += residency.table_bytes();
+    }
+    return bytes;
 }
 
 void Issuer::take(const Operation& operation) {

@@ -19,8 +19,11 @@ class Issuer : public schedule::OperationSink {
     // A fetch or write back with nothing to move is not issued.
     void take(const schedule::Operation& operation) override;
 
-    const paging::Residency& residency(PageClass page_class) const { return residencies_[static_cast<int>(page_class)]; }
+    const paging::Residency& residency(PageClass page_class) const {
+        return residencies_[static_cast<int>(page_class)];
+    }
     std::uint64_t issued() const { return number_; }
+    std::int64_t table_bytes() const;  // host bytes of page tables and hazard records, as Plan::page_table_bytes
 
   private:
     void track(const schedule::Operation& operation, const paging::Grant& grant, PageUse use);

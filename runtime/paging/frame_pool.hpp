@@ -9,7 +9,7 @@ namespace oomb::paging {
 // Hands out frame numbers 0 .. frames - 1, deterministically: the frame given back last, else the lowest never used.
 class FramePool {
   public:
-    explicit FramePool(std::int64_t frames) : frames_(frames) {}
+    explicit FramePool(std::int64_t frames) : frames_(frames) { returned_.reserve(frames); }
 
     bool has_free() const { return !returned_.empty() || next_unused_ < frames_; }
     std::int32_t take();                 // InternalError when none is free
@@ -18,6 +18,7 @@ class FramePool {
     std::int64_t frames() const { return frames_; }
     std::int64_t in_use() const { return next_unused_ - static_cast<std::int64_t>(returned_.size()); }
     std::int64_t most_in_use() const { return most_in_use_; }
+    std::int64_t table_bytes() const { return static_cast<std::int64_t>(returned_.capacity() * sizeof(std::int32_t)); }
 
   private:
     std::int64_t frames_;

@@ -8,24 +8,23 @@ namespace oomb::paging {
 
 class LruList {
   public:
-    explicit LruList(std::int64_t frames) : links_(frames + 1) {
-        for (auto& link : links_) {
-            link = {kAbsent, kAbsent};
-        }
-        links_.back() = {end(), end()};
-    }
+    struct Link {
+        std::int32_t previous = kAbsent;
+        std::int32_t next = kAbsent;
+    };
+
+    explicit LruList(std::int64_t frames) : links_(frames) {}
 
     bool contains(std::int32_t frame) const { return links_[frame].previous != kAbsent; }
-    bool empty() const { return links_.back().next == end(); }
-    std::int32_t oldest() const { return links_.back().next; }  // the list is not empty
+    bool empty() const { return oldest_ == kEnd; }
+    std::int32_t oldest() const { return oldest_; }  // the list is not empty
 
     // Appends the frame, or moves it to the end.
     void touch(std::int32_t frame) {
         remove(frame);
-        const std::int32_t last = links_.back().previous;
-        links_[frame] = {last, end()};
-        links_[last].next = frame;
-        links_.back().previous = frame;
+        links_[frame] = {newest_, kEnd};
+        next_of(newest_) = frame;
+        newest_ = frame;
     }
 
     void remove(std::int32_t frame) {
@@ -33,20 +32,24 @@ class LruList {
             return;
         }
         const Link link = links_[frame];
-        links_[link.previous].next = link.next;
-        links_[link.next].previous = link.previous;
-        links_[frame] = {kAbsent, kAbsent};
+        next_of(link.previous) = link.next;
+        previous_of(link.next) = link.previous;
+        links_[frame] = {};
     }
 
-  private:
-    struct Link {
-        std::int32_t previous;
-        std::int32_t next;
-    };
-    static constexpr std::int32_t kAbsent = -1;
-    std::int32_t end() const { return static_cast<std::int32_t>(links_.size()) - 1; }
+    std::int64_t table_bytes() const { return static_cast<std::int64_t>(links_.size() * sizeof(Link)); }
 
-    std::vector<Link> links_;  // the last element is the list's head
+  private:
+    static constexpr std::int32_t kAbsent = -2;
+    static constexpr std::int32_t kEnd = -1;
+
+    // Beyond either end lies the list itself.
+    std::int32_t& next_of(std::int32_t frame) { return frame == kEnd ? oldest_ : links_[frame].next; }
+    std::int32_t& previous_of(std::int32_t frame) { return frame == kEnd ? newest_ : links_[frame].previous; }
+
+    std::vector<Link> links_;
+    std::int32_t oldest_ = kEnd;
+    std::int32_t newest_ = kEnd;
 };
 
 }  // namespace oomb::paging

@@ -6,10 +6,10 @@
 namespace oomb::paging {
 
 // K and V of consecutive tokens of one layer, page by page, in any physical order.
-// A frame f of a slab is `[page_tokens, kv_heads, head_dim]`, row-major, at slab + f * page_tokens * kv_heads * head_dim.
-// K is stored after RoPE. Page i of the view holds tokens [i * page_tokens, (i + 1) * page_tokens) counted from
-// `first_token`; the last page may be ragged: only `tokens` rows in all are valid. The view owns nothing.
-// T is `const` for attention forward; the gradient view of a backward pass has T = the accumulator type.
+// A frame f of a slab is `[page_tokens, kv_heads, head_dim]`, row-major, at slab + f * page_tokens * kv_heads *
+// head_dim. K is stored after RoPE. Page i of the view holds tokens [i * page_tokens, (i + 1) * page_tokens) counted
+// from `first_token`; the last page may be ragged: only `tokens` rows in all are valid. The view owns nothing. T is
+// `const` for attention forward; the gradient view of a backward pass has T = the accumulator type.
 template <class T>
 struct PageView {
     T* k_slab = nullptr;

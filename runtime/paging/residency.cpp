@@ -13,6 +13,12 @@ Residency::Residency(const ResidencyShape& shape)
       evictable_(shape.hbm_frames),
       last_request_(shape.hbm_frames, 0) {}
 
+std::int64_t Residency::table_bytes() const {
+    const std::size_t tables = pages_.size() * sizeof(Page) + page_in_.size() * sizeof(page_in_[0]) +
+                               last_request_.size() * sizeof(last_request_[0]);
+    return static_cast<std::int64_t>(tables) + evictable_.table_bytes() + hbm_.table_bytes() + host_.table_bytes();
+}
+
 std::int64_t Residency::index_of(const PageSet& pages, std::int64_t i) const {
     const std::int64_t page = pages.page(i);
     require(page >= 0 && page < shape_.pages_per_layer && pages.layer >= 0 && pages.layer < shape_.layers,
@@ -33,11 +39,12 @@ Grant Residency::request(PageUse use, const PageSet& pages) {
     for (std::int64_t i = 0; i < pages.count; ++i) {
         const std::int64_t index = index_of(pages, i);
         Page& page = pages_[index];
-        const bool may_be_missing = use == PageUse::kBirth || use == PageUse::kAccumulate || use == PageUse::kFetchIfAlive;
+        const bool may_be_missing =
+            use == PageUse::kBirth || use == PageUse::kAccumulate || use == PageUse::kFetchIfAlive;
         require(page.alive || may_be_missing, "{} page {} of layer {} does not exist", name_of(shape_.page_class),
                 pages.page(i), pages.layer);
-        require(!page.alive || use != PageUse::kBirth, "{} page {} of layer {} is born twice", name_of(shape_.page_class),
-                pages.page(i), pages.layer);
+        require(!page.alive || use != PageUse::kBirth, "{} page {} of layer {} is born twice",
+                name_of(shape_.page_class), pages.page(i), pages.layer);
         switch (use) {
             case PageUse::kBirth:
                 give_birth(index, grant);
@@ -49,7 +56,7 @@ Grant Residency::request(PageUse use, const PageSet& pages) {
             case PageUse::kAccumulate:
                 grant.first_touch.push_back(page.alive ? 0 : 1);
                 page.alive ? bring(index, grant) : give_birth(index, grant);
-                page.newer_in_hbm = true;
+                page.newer_in_hbm = grant.tier == Tier::kHbm;
                 break;
             case PageUse::kWriteBack:
                 write_back(index, grant);

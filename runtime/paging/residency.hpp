@@ -2,8 +2,8 @@
 // Where every page of one class is, and what has to move when an operation asks for pages.
 //
 // One deterministic state machine, (state, request) -> frames and copies, run in program order by whoever walks the
-// schedule: the trainer before it hands the operation to its engine, the simulator before it gives it a time. It touches
-// no memory and knows no device.
+// schedule: the trainer before it hands the operation to its engine, the simulator before it gives it a time. It
+// touches no memory and knows no device.
 
 #include <cstdint>
 #include <vector>
@@ -35,8 +35,8 @@ struct PageCopy {
 // Answer to one request. Vectors run parallel to the pages of the set.
 struct Grant {
     PageClass page_class = PageClass::kKv;
-    Tier tier = Tier::kHbm;                 // where the frames below lie
-    std::vector<std::int32_t> frames;       // -1: kFetchIfAlive left the page alone; kWriteBack: it had nothing to write
+    Tier tier = Tier::kHbm;            // where the frames below lie
+    std::vector<std::int32_t> frames;  // -1: kFetchIfAlive left the page alone; kWriteBack: it had nothing to write
     std::vector<std::uint8_t> first_touch;  // kAccumulate: 1 where the page was born by this request
     std::vector<PageCopy> to_hbm;           // kRead, kFetchIfAlive, kAccumulate: copies host -> HBM
     std::vector<PageCopy> to_host;          // kWriteBack: copies HBM -> host
@@ -49,13 +49,16 @@ class Residency {
     explicit Residency(const ResidencyShape& shape);
 
     // Frames of a request's pages stay valid until a later request evicts or releases them; the hazard tracker orders
-    // the next user of a frame after the earlier ones. Throws InternalError when the schedule breaks a rule: reads a page
-    // that does not exist, births one twice, asks for more frames than there are, evicts a page that only HBM holds.
+    // the next user of a frame after the earlier ones. Throws InternalError when the schedule breaks a rule: reads a
+    // page that does not exist, births one twice, asks for more frames than there are, evicts a page that only HBM
+    // holds.
     Grant request(PageUse use, const PageSet& pages);
 
     const ResidencyShape& shape() const { return shape_; }
     const FramePool& pool(Tier tier) const { return tier == Tier::kHbm ? hbm_ : host_; }
     std::int64_t alive_pages() const { return alive_; }
+    // Host bytes of its tables, none of which grows: kPageRecord_bytes and kFrameStateRecord_bytes.
+    std::int64_t table_bytes() const;
 
   private:
     struct Page {
@@ -64,7 +67,7 @@ class Residency {
         bool alive = false;
         bool newer_in_hbm = false;  // HBM holds what the host does not
     };
-    static_assert(sizeof(Page) <= kPageRecord_bytes);
+    static_assert(sizeof(Page) == kPageRecord_bytes);
 
     std::int64_t index_of(const PageSet& pages, std::int64_t i) const;
     bool lives_in_hbm(std::int64_t page) const { return page < shape_.resident_pages; }
@@ -77,12 +80,18 @@ class Residency {
 
     ResidencyShape shape_;
     FramePool hbm_, host_;
-    std::vector<Page> pages_;              // by index * layers + layer: the order of birth
-    std::vector<std::int64_t> page_in_;    // HBM frame -> page
-    LruList evictable_;                    // HBM frames whose page has its home on the host
+    std::vector<Page> pages_;            // by index * layers + layer: the order of birth
+    std::vector<std::int64_t> page_in_;  // HBM frame -> page
+    LruList evictable_;                  // HBM frames whose page has its home on the host
     std::uint64_t request_number_ = 0;
     std::vector<std::uint64_t> last_request_;  // HBM frame -> request that used it last
     std::int64_t alive_ = 0;
+
+    static constexpr std::int64_t kFreeListEntry_bytes = sizeof(std::int32_t);
+    static_assert(sizeof(decltype(page_in_)::value_type) + sizeof(LruList::Link) +
+                      sizeof(decltype(last_request_)::value_type) + kFreeListEntry_bytes ==
+                  kFrameStateRecord_bytes[static_cast<int>(Tier::kHbm)]);
+    static_assert(kFreeListEntry_bytes == kFrameStateRecord_bytes[static_cast<int>(Tier::kHost)]);
 };
 
 }  // namespace oomb::paging

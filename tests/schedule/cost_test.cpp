@@ -1,0 +1,183 @@
+// What the schedule says it costs, against closed forms written here from the model's shape.
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "tests/schedule/random_step.hpp"
+
+namespace oomb::testing {
+namespace {
+
+using schedule::AttentionCost;
+using schedule::CopyCost;
+using schedule::ElementwiseCost;
+using schedule::GemmCost;
+using schedule::Kind;
+using schedule::Operation;
+using schedule::Phase;
+using schedule::StepShape;
+
+// Parameters of the matrices of one layer: a matrix of n parameters costs 2 n FLOPs a token.
+struct LayerMatrices {
+    double query, key, value, output, gate_up, down;
+    explicit LayerMatrices(const ModelShape& model)
+        : query(static_cast<double>(model.hidden * model.query_width())),
+          key(static_cast<double>(model.hidden * model.kv_width())),
+          value(key),
+          output(query),
+          gate_up(static_cast<double>(2 * model.hidden * model.ffn)),
+          down(static_cast<double>(model.hidden * model.ffn)) {}
+    double qkv() const { return query + key + value; }
+    double rest() const { return output + gate_up + down; }
+    double all() const { return qkv() + rest(); }
+};
+
+// Matrix parameters that a token of a chunk meets, each time it meets them.
+double linear_of_token(const ModelShape& model, Keep keep, bool in_last_chunk) {
+    const LayerMatrices layer(model);
+    const auto layers = static_cast<double>(model.layers);
+    const bool keeps = keep != Keep::kNone;
+    // Up to the last layer's K/V (lean), or its attention (kept): backward computes the rest of that layer.
+    const double to_last_kv = (layers - 1) * layer.all() + layer.key + layer.value;
+    const double to_last_attention = to_last_kv + layer.query;
+    const double fill = in_last_chunk ? 0 : (keeps ? to_last_attention : to_last_kv);
+    const double known_kv =
+        layers * layer.query + (layers - 1) * layer.rest();  // forward again, K/V are in their pages
+    const double forward = in_last_chunk ? to_last_attention : (keeps ? 0 : known_kv);
+    const double again =
+        layers * (layer.output + layer.gate_up + layer.query + (model.qk_norm ? layer.key : 0)) + layer.down;
+    const double head = static_cast<double>(model.vocab * model.hidden);
+    return fill + forward + again + 2 * layers * layer.all() + 3 * head;
+}
+
+double gemm_flops(const std::vector<Operation>& operations) {
+    double flops = 0;
+    for (const Operation& operation : operations) {
+        if (const auto* gemm = std::get_if<GemmCost>(&operation.cost)) {
+            flops += 2.0 * static_cast<double>(gemm->m) * static_cast<double>(gemm->n) * static_cast<double>(gemm->k);
+        }
+    }
+    return flops;
+}
+
+TEST_CASE("FLOPs of all matrix products") {
+    RandomSteps random(9);
+    for (int i = 0; i < 100; ++i) {
+        const RandomStep step = random.next();
+        const StepShape shape(step.model, step.run);
+        const auto last = static_cast<double>(shape.tokens_of(shape.chunks() - 1));
+        const double others = static_cast<double>(shape.tokens()) - last;
+        const double expected = 2 * (others * linear_of_token(step.model, step.run.keep, false) +
+                                     last * linear_of_token(step.model, step.run.keep, true));
+        CHECK(gemm_flops(operations_of(step.model, step.run)) == doctest::Approx(expected).epsilon(1e-12));
+    }
+}
+
+// N parameters in the bodies of many layers: 10 N FLOPs a token when nothing is kept, 8 N with inputs and outputs. Left
+// out of the count are what backward does not need again (the down projections, and lean's K/V in the second forward).
+TEST_CASE("10 N when nothing is kept, 8 N with inputs and outputs") {
+    ModelShape model = RandomSteps(1).next().model;
+    model.layers = 500;
+    model.vocab = 1;
+    model.qk_norm = false;
+    const LayerMatrices layer(model);
+    const double n = 500 * layer.all();
+    const double not_again = 2 * 500 * (layer.down + layer.key + layer.value);
+    const double lean = 2 * linear_of_token(model, Keep::kNone, false);
+    CHECK(lean == doctest::Approx(10 * n - not_again - 2 * 500 * (layer.key + layer.value)).epsilon(0.005));
+    CHECK(2 * linear_of_token(model, Keep::kInputAndOutput, false) ==
+          doctest::Approx(8 * n - not_again).epsilon(0.005));
+    CHECK(2 * linear_of_token(model, Keep::kNone, true) == doctest::Approx(8 * n - not_again).epsilon(0.005));
+}
+
+std::int64_t pairs_of(const AttentionCost& cost) {
+    std::int64_t pairs = 0;
+    for (std::int64_t query = cost.first_query; query < cost.first_query + cost.queries; ++query) {
+        pairs += std::clamp<std::int64_t>(query + 1 - cost.first_key, 0, cost.keys);
+    }
+    return pairs;
+}
+
+std::int64_t triangle(std::int64_t tokens) {
+    return tokens * (tokens + 1) / 2;
+}
+
+TEST_CASE("every query meets every key before it once per layer and pass") {
+    RandomSteps random(10);
+    for (int i = 0; i < 100; ++i) {
+        const RandomStep step = random.next();
+        const StepShape shape(step.model, step.run);
+        std::map<std::pair<Phase, std::int64_t>, std::int64_t> pairs;
+        for (const Operation& operation : operations_of(step.model, step.run)) {
+            if (const auto* cost = std::get_if<AttentionCost>(&operation.cost)) {
+                CHECK(cost->backward == (operation.id.phase == Phase::kBackward));
+                pairs[{operation.id.phase, operation.id.layer}] += pairs_of(*cost);
+            }
+        }
+        const bool keeps = step.run.keep != Keep::kNone;
+        const std::int64_t all = triangle(shape.tokens());
+        const std::int64_t filled = triangle(shape.first_token(shape.chunks() - 1));
+        for (std::int64_t layer = 0; layer < step.model.layers; ++layer) {
+            const bool fill_attends = keeps || layer + 1 < step.model.layers;
+            CHECK(pairs[{Phase::kFill, layer}] == (fill_attends ? filled : 0));
+            CHECK(pairs[{Phase::kForward, layer}] == (keeps ? all - filled : all));
+            CHECK(pairs[{Phase::kBackward, layer}] == all);
+        }
+    }
+}
+
+bool has_work(const Operation& operation) {
+    if (const auto* gemm = std::get_if<GemmCost>(&operation.cost)) {
+        return gemm->m > 0 && gemm->n > 0 && gemm->k > 0;
+    }
+    if (const auto* attention = std::get_if<AttentionCost>(&operation.cost)) {
+        return pairs_of(*attention) > 0 && attention->head_dim > 0 && attention->query_heads > 0;
+    }
+    if (const auto* copy = std::get_if<CopyCost>(&operation.cost)) {
+        return copy->bytes > 0;
+    }
+    if (const auto* pass = std::get_if<ElementwiseCost>(&operation.cost)) {
+        return pass->bytes > 0;
+    }
+    return operation.id.kind == Kind::kRelease;
+}
+
+TEST_CASE("every operation but a release has a cost, its rows lie in its chunk, a request knows its bound") {
+    RandomSteps random(11);
+    for (int i = 0; i < 100; ++i) {
+        const RandomStep step = random.next();
+        const StepShape shape(step.model, step.run);
+        for (const Operation& operation : operations_of(step.model, step.run)) {
+            CHECK_MESSAGE(has_work(operation), to_text(operation.id));
+            if (operation.id.phase != Phase::kOptimizer) {
+                CHECK(operation.rows > 0);
+                CHECK(operation.first_row >= shape.first_token(operation.id.chunk));
+                CHECK(operation.first_row + operation.rows <=
+                      shape.first_token(operation.id.chunk) + shape.tokens_of(operation.id.chunk));
+            }
+            for (const auto& request : operation.requests) {
+                CHECK(request.pages.count > 0);
+                CHECK(request.bound == (request.use == PageUse::kRelease ? 0 : request.pages.count));
+            }
+        }
+    }
+}
+
+TEST_CASE("bytes of page copies are those of the pages they name") {
+    RandomSteps random(12);
+    for (int i = 0; i < 40; ++i) {
+        const RandomStep step = random.next();
+        const StepShape shape(step.model, step.run);
+        for (const Operation& operation : operations_of(step.model, step.run)) {
+            if (operation.id.kind == Kind::kFetch || operation.id.kind == Kind::kWriteBack) {
+                CHECK(step.run.offload == Offload::kHost);
+                const PageSet& pages = operation.requests[0].pages;
+                CHECK(std::get<CopyCost>(operation.cost).bytes ==
+                      2 * pages.count * shape.page_plane_bytes(pages.page_class));
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace oomb::testing

@@ -1,0 +1,134 @@
+#pragma once
+// Random models and runs for property tests, and sinks that keep what the schedule says.
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "runtime/schedule/generator.hpp"
+#include "runtime/schedule/plan.hpp"
+
+namespace oomb::testing {
+
+struct RandomStep {
+    ModelShape model;
+    RunConfiguration run;
+};
+
+// How far a random step may go.
+struct RandomLimits {
+    std::int64_t layers = 6;
+    std::int64_t chunks = 7;
+    std::int64_t pages_per_chunk = 6;
+    std::vector<std::int64_t> page_tokens = {1, 4, 16, 128};
+    bool any_device_and_type = true;  // else what the CPU backend computes: CPU, fp32 or fp64
+};
+
+class RandomSteps {
+  public:
+    explicit RandomSteps(std::uint64_t seed, RandomLimits limits = {}) : random_(seed), limits_(std::move(limits)) {}
+
+    RandomStep next() {
+        RandomStep step{model(), run()};
+        if (step.run.offload == Offload::kHost) {
+            limit_hbm(step);
+        }
+        return step;
+    }
+
+    std::int64_t between(std::int64_t least, std::int64_t most) {
+        return least + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(most - least + 1));
+    }
+    bool coin() { return between(0, 1) == 1; }
+    template <class T>
+    T pick(const std::vector<T>& items) {
+        return items[between(0, static_cast<std::int64_t>(items.size()) - 1)];
+    }
+
+  private:
+    ModelShape model() {
+        ModelShape model;
+        model.layers = between(1, limits_.layers);
+        model.kv_heads = between(1, 2);
+        model.query_heads = model.kv_heads * between(1, 3);
+        model.head_dim = 8 * between(1, 2);
+        model.hidden = 8 * between(1, 4);
+        model.ffn = 8 * between(1, 6);
+        model.vocab = between(2, 60);
+        model.max_positions = 1 << 20;
+        model.tied_embeddings = coin();
+        model.qkv_bias = coin();
+        model.output_bias = coin();
+        model.qk_norm = coin();
+        return model;
+    }
+
+    RunConfiguration run() {
+        RunConfiguration run;
+        run.page_tokens = pick(limits_.page_tokens);
+        run.chunk_tokens = run.page_tokens * between(1, limits_.pages_per_chunk);
+        run.window_tokens = run.page_tokens * between(1, 2 * limits_.pages_per_chunk);
+        run.context_tokens = between(1, limits_.chunks * run.chunk_tokens);
+        run.logit_tile_tokens = between(std::max<std::int64_t>(1, run.chunk_tokens / 5), 2 * run.chunk_tokens);
+        run.offload = coin() ? Offload::kHost : Offload::kNone;
+        run.keep = coin() ? Keep::kInputAndOutput : Keep::kNone;
+        run.optimizer = between(0, 3) != 0;
+        run.compute = run.accumulator = coin() ? DType::kF32 : DType::kF64;
+        if (limits_.any_device_and_type) {
+            run.device = coin() ? DeviceKind::kCuda : DeviceKind::kCpu;
+            run.compute = run.accumulator == DType::kF32 && coin() ? DType::kBF16 : run.compute;
+        }
+        return run;
+    }
+
+    void limit_hbm(RandomStep& step) {
+        const std::int64_t pages = schedule::StepShape(step.model, step.run).total_pages();
+        switch (between(0, 2)) {
+            case 0:
+                step.run.hbm_pages.mode = HbmPages::Mode::kRing;
+                break;
+            case 1:
+                step.run.hbm_pages = {HbmPages::Mode::kCount, between(0, pages + 2)};
+                break;
+            default:
+                step.run.gpu_memory_bytes = budget(step);
+        }
+    }
+
+    // Somewhere from the ring's need to a little more than everything.
+    std::int64_t budget(RandomStep step) {
+        const auto peak = [&](HbmPages pages) {
+            step.run.hbm_pages = pages;
+            return schedule::make_plan(step.model, step.run).peak_bytes(Tier::kHbm);
+        };
+        return between(peak({HbmPages::Mode::kRing, 0}), peak({HbmPages::Mode::kAuto, 0}) + 1000);
+    }
+
+    std::mt19937_64 random_;
+    RandomLimits limits_;
+};
+
+class KeepOperations : public schedule::OperationSink {
+  public:
+    void take(const schedule::Operation& operation) override { operations.push_back(operation); }
+    std::vector<schedule::Operation> operations;
+};
+
+// `sequences` of the same shape, then the optimizer: a whole step.
+inline void generate_step(const ModelShape& model, const RunConfiguration& run, schedule::OperationSink& sink,
+                          std::int64_t sequences = 1) {
+    const schedule::StepShape step(model, run);
+    for (std::int64_t sequence = 0; sequence < sequences; ++sequence) {
+        schedule::SequenceGenerator(step, sequence, sequence == 0, sink).generate();
+    }
+    schedule::generate_optimizer(step, sink);
+}
+
+inline std::vector<schedule::Operation> operations_of(const ModelShape& model, const RunConfiguration& run,
+                                                      std::int64_t sequences = 1) {
+    KeepOperations sink;
+    generate_step(model, run, sink, sequences);
+    return std::move(sink.operations);
+}
+
+}  // namespace oomb::testing
