@@ -1,0 +1,71 @@
+// How fast the schedule of Qwen2.5-7B is generated, and what it costs to plan its memory.
+#include <benchmark/benchmark.h>
+
+#include <sstream>
+
+#include "bench/heap.hpp"
+#include "runtime/core/units.hpp"
+#include "runtime/schedule/generator.hpp"
+#include "runtime/schedule/plan.hpp"
+#include "simulator/cli/run_plan.hpp"
+
+namespace {
+
+using namespace oomb;
+
+const char* const kModel = OOMB_SOURCE_DIR "/models/qwen2.5-7b.json";
+
+RunConfiguration run_of(std::int64_t context_tokens) {
+    RunConfiguration run;
+    run.device = DeviceKind::kCuda;
+    run.context_tokens = context_tokens;
+    run.offload = Offload::kHost;
+    run.compute = DType::kBF16;
+    run.gpu_memory_bytes = 139 * kGiB;
+    return run;
+}
+
+class CountingSink : public schedule::OperationSink {
+  public:
+    void take(const schedule::Operation& operation) override {
+        ++operations;
+        benchmark::DoNotOptimize(&operation);
+    }
+    std::int64_t operations = 0;
+};
+
+void generate_sequence(benchmark::State& state) {
+    const schedule::StepShape step(read_model_shape(kModel), run_of(state.range(0)));
+    CountingSink sink;
+    for (auto _ : state) {
+        schedule::SequenceGenerator(step, 0, true, sink).generate();
+    }
+    state.SetItemsProcessed(sink.operations);
+    state.counters["operations"] = static_cast<double>(sink.operations) / static_cast<double>(state.iterations());
+}
+BENCHMARK(generate_sequence)->Arg(128 << 10)->Arg(1 << 20)->Arg(4 << 20)->Unit(benchmark::kMillisecond);
+
+// Goal: at most 1 s and 64 MiB for 4M tokens.
+void make_plan(benchmark::State& state) {
+    const ModelShape model = read_model_shape(kModel);
+    const RunConfiguration run = run_of(state.range(0));
+    const std::int64_t before = bench::heap_bytes();
+    bench::start_heap_peak();
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(schedule::make_plan(model, run));
+    }
+    state.counters["heap_bytes"] = static_cast<double>(bench::most_heap_bytes() - before);
+}
+BENCHMARK(make_plan)->Arg(128 << 10)->Arg(1 << 20)->Arg(4 << 20)->Unit(benchmark::kMillisecond);
+
+// A whole call that does not fit, so all alternatives are planned as well. Goal: at most 50 ms.
+void oomb_plan_call(benchmark::State& state) {
+    const char* argv[] = {"oomb-plan", "--model", kModel, "--context", "1M"};
+    for (auto _ : state) {
+        std::ostringstream out, err;
+        benchmark::DoNotOptimize(simulator::run_plan(5, argv, out, err));
+    }
+}
+BENCHMARK(oomb_plan_call)->Unit(benchmark::kMillisecond);
+
+}  // namespace

@@ -1,0 +1,101 @@
+#include "runtime/flags/run_flags.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "runtime/core/error.hpp"
+#include "runtime/core/units.hpp"
+
+using namespace oomb;
+
+namespace {
+
+RunFlags flags_with_context(const std::string& context) {
+    RunFlags flags;
+    flags.context = context;
+    return flags;
+}
+
+RunFlags parsed(std::vector<std::string> arguments) {
+    RunFlags flags;
+    CLI::App app("", "program");
+    add_run_flags(app, flags);
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    app.parse(arguments);
+    return flags;
+}
+
+}  // namespace
+
+TEST_CASE("defaults on the CPU: fp32, no budgets of their own") {
+    const RunConfiguration run = to_run_configuration(flags_with_context("128K"));
+    CHECK(run.device == DeviceKind::kCpu);
+    CHECK(run.context_tokens == 131072);
+    CHECK(run.chunk_tokens == 4096);
+    CHECK(run.page_tokens == 128);
+    CHECK(run.window_tokens == 16384);
+    CHECK(run.logit_tile_tokens == 1024);
+    CHECK(run.compute == DType::kF32);
+    CHECK(run.accumulator == DType::kF32);
+    CHECK(run.offload == Offload::kNone);
+    CHECK(run.keep == Keep::kNone);
+    CHECK(run.hbm_pages.mode == HbmPages::Mode::kAuto);
+    CHECK(run.optimizer);
+    CHECK(run.gpu_memory_bytes == 0);
+    CHECK(run.host_memory_bytes == 0);
+}
+
+TEST_CASE("defaults on CUDA: bf16 with sums in fp32, the budgets of an H200") {
+    RunFlags flags = flags_with_context("1M");
+    flags.device = "cuda";
+    const RunConfiguration run = to_run_configuration(flags);
+    CHECK(run.compute == DType::kBF16);
+    CHECK(run.accumulator == DType::kF32);
+    CHECK(run.gpu_memory_bytes == 139 * kGiB);
+    CHECK(run.host_memory_bytes == 125 * kGiB);
+}
+
+TEST_CASE("every flag reaches its field") {
+    const RunConfiguration run = to_run_configuration(
+        parsed({"--model",  "m",   "--context",    "3000", "--chunk",       "192",   "--page-tokens", "64",
+                "--window", "640", "--logit-tile", "33",   "--attention",   "dense", "--offload",     "host",
+                "--keep",   "xo",  "--hbm-pages",  "77",   "--gpu-memory",  "3GB",   "--host-memory", "5MiB",
+                "--device", "cpu", "--dtype",      "fp64", "--no-optimizer"}));
+    CHECK(run.context_tokens == 3000);
+    CHECK(run.chunk_tokens == 192);
+    CHECK(run.page_tokens == 64);
+    CHECK(run.window_tokens == 640);
+    CHECK(run.logit_tile_tokens == 33);
+    CHECK(run.offload == Offload::kHost);
+    CHECK(run.keep == Keep::kInputAndOutput);
+    CHECK(run.hbm_pages.mode == HbmPages::Mode::kCount);
+    CHECK(run.hbm_pages.count == 77);
+    CHECK(run.gpu_memory_bytes == 3'000'000'000);
+    CHECK(run.host_memory_bytes == 5 * kMiB);
+    CHECK(run.compute == DType::kF64);
+    CHECK(run.accumulator == DType::kF64);
+    CHECK_FALSE(run.optimizer);
+}
+
+TEST_CASE("free memory is the limit on the CPU unless both budgets are given") {
+    RunFlags flags = flags_with_context("1K");
+    CHECK(free_memory_limit_bytes(flags).value_or(0) > 0);
+    flags.gpu_memory = "1GiB";
+    CHECK(free_memory_limit_bytes(flags).has_value());
+    flags.host_memory = "1GiB";
+    CHECK_FALSE(free_memory_limit_bytes(flags).has_value());
+    RunFlags on_cuda = flags_with_context("1K");
+    on_cuda.device = "cuda";
+    CHECK_FALSE(free_memory_limit_bytes(on_cuda).has_value());
+}
+
+TEST_CASE("the warning about positions begins one token past them") {
+    ModelShape model;
+    model.max_positions = 4096;
+    RunConfiguration run;
+    run.context_tokens = 4096;
+    CHECK_FALSE(position_warning(run, model).has_value());
+    run.context_tokens = 4097;
+    CHECK(position_warning(run, model).has_value());
+}

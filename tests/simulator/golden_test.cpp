@@ -1,0 +1,53 @@
+// What a user sees, compared with the files in tests/golden/. After a change that is meant, write them anew with
+//   OOMB_UPDATE_GOLDEN=1 build/cpu/tests/simulator/oomb_simulator_tests --source-file=*golden_test.cpp
+// and read the difference before committing it.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "runtime/core/text_file.hpp"
+#include "tests/simulator/plan_call.hpp"
+
+using namespace oomb;
+using namespace oomb::test;
+
+namespace {
+
+void compare_with_golden(const std::string& name, const std::string& text) {
+    const std::filesystem::path path = std::filesystem::path(OOMB_SOURCE_DIR "/tests/golden") / name;
+    if (std::getenv("OOMB_UPDATE_GOLDEN") != nullptr) {
+        write_text_file(path, text);
+    }
+    CAPTURE(name);
+    CHECK(read_text_file(path, 1 << 20) == text);
+}
+
+// Exit code, standard output, standard error.
+std::string transcript(const std::string& flags, const std::string& model) {
+    std::vector<std::string> arguments = words(flags);
+    arguments.insert(arguments.end(), {"--model", model_file(model)});
+    const PlanCall call = call_plan(arguments);
+    return "$ oomb-plan " + flags + " --model models/" + model + ".json\n" + call.out + "--- standard error\n" +
+           call.err + "--- exit code " + std::to_string(call.code) + "\n";
+}
+
+}  // namespace
+
+TEST_CASE("--help") {
+    compare_with_golden("oomb-plan-help.txt", call_plan({"--help"}).out);
+}
+
+TEST_CASE("a plan that fits") {
+    compare_with_golden("oomb-plan-fits.txt", transcript("--context 128K --offload host --keep xo", "qwen2.5-7b"));
+}
+
+TEST_CASE("a plan that does not fit") {
+    compare_with_golden("oomb-plan-too-large.txt", transcript("--context 1M", "qwen2.5-7b"));
+}
+
+TEST_CASE("a plan for the CPU, more positions than the model knows") {
+    compare_with_golden("oomb-plan-cpu.txt",
+                        transcript("--context 10000 --chunk 512 --offload host --hbm-pages ring --device "
+                                   "cpu --gpu-memory 4GiB --host-memory 4GiB",
+                                   "smollm2-135m"));
+}
