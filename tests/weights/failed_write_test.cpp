@@ -1,8 +1,10 @@
 // What a folder writer leaves when something goes wrong: nothing.
 #include <doctest/doctest.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
 
 #include <cerrno>
+#include <csignal>
 
 #include "runtime/core/error.hpp"
 #include "tests/weights/small_model.hpp"
@@ -41,6 +43,29 @@ struct Setting {
         }
         return entries == 0;
     }
+};
+
+// A file system of 1 MiB in memory, where mounting is permitted.
+class SmallDisk {
+  public:
+    explicit SmallDisk(fs::path path) : path_(std::move(path)) {
+        fs::create_directory(path_);
+        is_mounted_ = ::mount("tmpfs", path_.c_str(), "tmpfs", 0, "size=1m") == 0;
+    }
+    SmallDisk(const SmallDisk&) = delete;
+    SmallDisk& operator=(const SmallDisk&) = delete;
+    ~SmallDisk() {
+        if (is_mounted_) {
+            ::umount2(path_.c_str(), MNT_DETACH);
+        }
+    }
+    bool is_mounted() const { return is_mounted_; }
+    fs::path operator/(const char* name) const { return path_ / name; }
+    std::ptrdiff_t entries() const { return std::distance(fs::directory_iterator(path_), fs::directory_iterator()); }
+
+  private:
+    fs::path path_;
+    bool is_mounted_ = false;
 };
 
 }  // namespace
@@ -154,9 +179,8 @@ TEST_CASE("an exception of the caller and a tensor of the wrong size leave nothi
 
 TEST_CASE("a disk that fills up while writing") {
     Setting setting;
-    const fs::path disk = setting.folder / "disk";
-    fs::create_directory(disk);
-    if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1m") != 0) {
+    const SmallDisk disk(setting.folder / "disk");
+    if (!disk.is_mounted()) {
         MESSAGE("skipped: mounting is not permitted here");
         return;
     }
@@ -175,10 +199,32 @@ TEST_CASE("a disk that fills up while writing") {
         return calls(tensor);
     };
     CHECK(mentions(message_of<FileError>([&] { writer.write(fill_disk, "{}"); }), {"model-0000", "No space left"}));
-    std::size_t entries = 0;
-    for ([[maybe_unused]] const auto& entry : fs::directory_iterator(disk)) {
-        ++entries;
+    CHECK(disk.entries() == 2);
+}
+
+TEST_CASE("a process that dies while writing leaves the partial folder alone, and the next one is not disturbed") {
+    const Setting setting;
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        const HfFolderWriter writer(setting.request);
+        writer.write(
+            [](const StoredTensor&) -> TensorValues {
+                ::raise(SIGKILL);
+                throw NumericError("unreachable");
+            },
+            "{}");
     }
-    CHECK(entries == 2);
-    CHECK(::umount(disk.c_str()) == 0);
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status));
+    const fs::path partial = setting.folder / ("out.partial-" + std::to_string(child));
+    CHECK(fs::is_directory(partial));
+    CHECK_FALSE(fs::exists(setting.folder / "out"));
+    // As if this process had the dead one's id.
+    fs::rename(partial, setting.folder / ("out.partial-" + std::to_string(::getpid())));
+    setting.write(HfFolderWriter(setting.request));
+    CHECK(fs::exists(setting.folder / "out/model.safetensors.index.json"));
+    fs::remove_all(setting.folder / "out");
+    CHECK(setting.is_clean());
 }

@@ -113,6 +113,32 @@ TEST_CASE("the folder holds the changed config, the tokenizer, the run and nothi
     CHECK(bytes == writer.total_bytes());
 }
 
+TEST_CASE("float32 weights may be stored rounded, and the config says so") {
+    const TemporaryFolder folder;
+    RawTensors tensors = raw_tensors(small_shape(), "F32", 4);
+    tensors["model.norm.weight"].bytes = bytes_of_values<float>({1.00390625F, 1.01171875F, -2.0F, 1.0F + 0x1p-20F});
+    write_source(folder, tensors);
+    for (const auto& [key, config] : {std::pair("dtype", R"({"hidden_size": 4})"),
+                                      std::pair("torch_dtype", R"({"torch_dtype": "float32", "hidden_size": 4})")}) {
+        CAPTURE(key);
+        write_file(folder / "model/config.json", config);
+        const WeightFolder weights = WeightFolder::open(folder / "model");
+        HfFolderRequest request = request_of(folder, small_shape(), &weights);
+        request.tensors = stored_tensors(small_shape(), &weights, DType::kBF16);
+        request.config_dtype = DType::kBF16;
+        save_through_floats(HfFolderWriter(request), weights);
+        const WeightFolder saved = WeightFolder::open(folder / "out");
+        std::vector<float> norm(4);
+        convert(saved.bytes("model.norm.weight"), DType::kBF16, std::span(norm));
+        // bfloat16 has steps of 2^-7 there: 1 + 2^-8 is a tie with the even 1, 1 + 3 * 2^-8 one with 1 + 2^-6.
+        CHECK(norm == std::vector<float>{1.0F, 1.015625F, -2.0F, 1.0F});
+        const auto written = nlohmann::json::parse(read_file(folder / "out/config.json"));
+        CHECK(written[key] == "bfloat16");
+        CHECK(written.size() == 2);
+        fs::remove_all(folder / "out");
+    }
+}
+
 TEST_CASE("a config alone is enough for random weights") {
     const TemporaryFolder folder;
     write_file(folder / "config-of-a-model.json", kConfig);

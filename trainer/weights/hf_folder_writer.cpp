@@ -35,15 +35,32 @@ constexpr std::array<std::string_view, 11> kCopiedNames{
 };
 constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;
 
+const char* config_name(DType type) {
+    switch (type) {
+        case DType::kF64:
+            return "float64";
+        case DType::kF32:
+            return "float32";
+        case DType::kBF16:
+            return "bfloat16";
+        case DType::kF16:
+            return "float16";
+    }
+    return "";
+}
+
 // The config with its keys in their order, so that a diff shows only what changed.
-std::string changed_config(const fs::path& path, const std::string& changes) {
+std::string changed_config(const fs::path& path, const HfFolderRequest& request) {
     const JsonLimits limits;
     const std::string text = read_text_file(path, limits.max_bytes);
     const Json checked = parse_json(text, path.string(), limits);
     JsonNode(checked, path.string()).as_object();
     auto config = nlohmann::ordered_json::parse(text);
-    if (!changes.empty()) {
-        config.merge_patch(nlohmann::ordered_json::parse(changes));
+    if (request.config_dtype) {
+        config[checked.contains("torch_dtype") ? "torch_dtype" : "dtype"] = config_name(*request.config_dtype);
+    }
+    if (!request.config_changes_json.empty()) {
+        config.merge_patch(nlohmann::ordered_json::parse(request.config_changes_json));
     }
     return config.dump(2) + "\n";
 }
@@ -140,8 +157,7 @@ HfFolderWriter::HfFolderWriter(HfFolderRequest request, FileCalls calls)
     check_target(request_.out, parent_of(request_.out));
     std::error_code error;
     const bool is_folder = fs::is_directory(request_.source, error);
-    config_text_ =
-        changed_config(is_folder ? request_.source / kConfigName : request_.source, request_.config_changes_json);
+    config_text_ = changed_config(is_folder ? request_.source / kConfigName : request_.source, request_);
     total_bytes_ = static_cast<std::int64_t>(config_text_.size());
     for (const std::string_view name : kCopiedNames) {
         const fs::path path = request_.source / name;
