@@ -69,6 +69,12 @@ TEST_CASE("where nothing alone fits, the savings together are shown") {
     CHECK(contains(call.err, "Several together"));
 }
 
+TEST_CASE("a shorter context is not the last word: with everything that costs only time more of it may stay") {
+    const PlanCall call = plan_of(model_file("qwen2.5-7b"), "--context 1M");
+    CHECK(contains(call.err, "--context 32K"));
+    CHECK(contains(call.err, "--offload host --logit-tile 256 --window 4K --chunk 1K --context 512K"));
+}
+
 TEST_CASE("a budget of exactly the peak fits, one byte less does not") {
     const TemporaryFolder folder;
     const std::string json = (folder.path() / "plan.json").string();
