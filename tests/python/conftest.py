@@ -1,7 +1,7 @@
 """Fixtures of the Python tests: the programs under test, the model folders they read, the token files they train on.
 
-OOMB_BIN       folder of the programs, which must be there; without it build/bin, and tests of absent programs are skipped
-OOMB_SMOLLM2   an existing SmolLM2 folder; without it tools/make_smollm2.py makes one in OOMB_HOME (default: ~/.cache/oomb)
+OOMB_BIN       folder of the programs, which must be there; without it build/bin, and absent programs skip their tests
+OOMB_SMOLLM2   an existing SmolLM2 folder; without it tools/make_smollm2.py makes one in OOMB_HOME (~/.cache/oomb)
 """
 
 import argparse

@@ -17,7 +17,9 @@ def data(sequence_file):
     return sequence_file.random(CONTEXT)
 
 
-@pytest.mark.parametrize("kind, dtype", [("qwen2", "bf16"), ("qwen3", "fp32"), ("llama_bias", "fp16"), ("yarn", "bf16")])
+@pytest.mark.parametrize("kind, dtype", [
+    ("qwen2", "bf16"), ("qwen3", "fp32"), ("llama_bias", "fp16"), ("yarn", "bf16"),
+])
 def test_without_learning_the_tensors_stay(trainer, tmp_path, data, kind, dtype):
     """Tied (qwen2, yarn) and untied heads; the stored type is kept."""
     save_tiny_model(tmp_path / "model", kind, dtype=dtype)

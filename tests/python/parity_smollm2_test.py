@@ -34,7 +34,8 @@ def test_the_reference_reads_the_text(smollm2, tokens):
 
 
 def test_loss_and_gradients(trainer, smollm2, tokens, sequence_file):
-    run = trainer(smollm2, sequence_file(tokens), CONTEXT, gradients=True, chunk=256, page_tokens=128).check()
+    data = sequence_file(tokens)
+    run = trainer(smollm2, data, CONTEXT, gradients=True, chunk=256, page_tokens=128, threads=2).check()
     found = load_file(run.gradients)
     loss, expected = loss_and_gradients(smollm2, tokens)
     assert run.losses[0] == pytest.approx(loss, abs=1e-4, rel=0)
@@ -45,8 +46,8 @@ def test_loss_and_gradients(trainer, smollm2, tokens, sequence_file):
 def test_trained_folder_has_the_same_loss_in_transformers(trainer, smollm2, tokens, sequence_file):
     context = 512
     data = sequence_file(tokens[:context + 1])
-    trained = trainer(smollm2, data, context, chunk=256, page_tokens=128, learning_rate=1e-4).check()
-    again = trainer(trained.out, data, context, chunk=256, page_tokens=128).check()
+    trained = trainer(smollm2, data, context, chunk=256, page_tokens=128, threads=2, learning_rate=1e-4).check()
+    again = trainer(trained.out, data, context, chunk=256, page_tokens=128, threads=2).check()
     assert again.losses[0] < trained.losses[0]
     assert again.losses[0] == pytest.approx(loss_of(trained.out, tokens[:context + 1]), abs=1e-4, rel=0)
     tensors = load_tensors(trained.out)

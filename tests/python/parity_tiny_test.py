@@ -50,7 +50,7 @@ def test_past_the_original_positions(trainer, tiny, sequence_file):
     {"offload": "host"},
     {"keep": "xo"},
     {"offload": "host", "keep": "xo", "hbm_pages": "ring"},
-    {"attention_window": 16},
+    {"window": 16},
     {"chunk": 128},
 ], ids=lambda flags: "-".join(map(str, flags.values())))
 def test_the_plan_does_not_change_the_gradients(trainer, tmp_path, sequence_file, flags):
@@ -105,8 +105,8 @@ def test_optimizer_steps(trainer, tmp_path, sequence_file):
     optimizer = make_optimizer(model, 1e-2, weight_decay=0.1)
     expected = [training_step(model, optimizer, tokens, record["learning_rate"]) for record in run.metrics]
     assert expected[0][0] - expected[-1][0] > 0.1
-    # AdamW divides by the root of the second moment, so where a gradient is nearly zero its rounding decides the sign of
-    # a step of 1e-2; a few such elements among thousands move the loss by some 1e-5.
+    # AdamW divides by the root of the second moment, so where a gradient is nearly zero its rounding decides the sign
+    # of a step of 1e-2; a few such elements among thousands move the loss by some 1e-5.
     assert run.losses == pytest.approx([loss for loss, _ in expected], abs=2e-4, rel=0)
     assert [r["grad_norm"] for r in run.metrics] == pytest.approx([norm for _, norm in expected], rel=1e-3)
 

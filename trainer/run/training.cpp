@@ -32,11 +32,14 @@ class TrainingRun {
 
   private:
     void open_data();
+    void check_outputs() const;
     void load_weights();
     void run_steps();
     bool run_step(std::int64_t step);
     void report_step(std::int64_t step, const StepResult& result, double seconds, double learning_rate);
     void save(const std::filesystem::path& out);
+    bool saves_after(std::int64_t step) const;
+    std::filesystem::path step_folder(std::int64_t step) const;
     HfFolderRequest folder_request(const std::filesystem::path& out) const;
     template <class... Args>
     void say(fmt::format_string<Args...> format, Args&&... args) const {
@@ -68,10 +71,7 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
         }
     }
     open_data();
-    if (!options_.out.empty()) {
-        const std::int64_t saves = options_.save_every > 0 ? options_.learning_rate.steps / options_.save_every : 0;
-        HfFolderWriter(folder_request(options_.out)).check_space(saves + 1);
-    }
+    check_outputs();
     if (!options_.metrics.empty()) {
         metrics_ = std::make_unique<MetricsFile>(options_.metrics);
     }
@@ -104,6 +104,35 @@ void TrainingRun::open_data() {
     say("{}\n", reader_->describe());
 }
 
+// What could not be written at the end is refused before the first step.
+void TrainingRun::check_outputs() const {
+    const auto refuse_existing = [](const std::filesystem::path& path) {
+        if (std::filesystem::exists(path)) {
+            fail<FileError>("{}: exists already; move it away or name another output", path.string());
+        }
+    };
+    if (!options_.dump_gradients.empty()) {
+        refuse_existing(options_.dump_gradients);
+    }
+    if (options_.out.empty()) {
+        return;
+    }
+    std::int64_t folders = 1;
+    for (std::int64_t step = options_.save_every; step > 0 && saves_after(step); step += options_.save_every) {
+        refuse_existing(step_folder(step));
+        ++folders;
+    }
+    HfFolderWriter(folder_request(options_.out)).check_space(folders);
+}
+
+bool TrainingRun::saves_after(std::int64_t step) const {
+    return options_.save_every > 0 && step % options_.save_every == 0 && step < options_.learning_rate.steps;
+}
+
+std::filesystem::path TrainingRun::step_folder(std::int64_t step) const {
+    return fmt::format("{}-step{}", options_.out.string(), step);
+}
+
 void TrainingRun::load_weights() {
     const auto& parameters = backend_->layout().parameters();
     std::vector<float> random;
@@ -134,9 +163,8 @@ void TrainingRun::run_steps() {
             say("stopped after {} of {} steps\n", facts_.steps_done, options_.learning_rate.steps);
             return;
         }
-        if (options_.save_every > 0 && !options_.out.empty() && step % options_.save_every == 0 &&
-            step < options_.learning_rate.steps) {
-            save(fmt::format("{}-step{}", options_.out.string(), step));
+        if (saves_after(step)) {
+            save(step_folder(step));
         }
     }
 }
