@@ -20,7 +20,7 @@ struct CpuBackendOptions {
     std::size_t shuffle_depth = 64;  // operations held back
     bool checked = false;            // poison and hazard checker, see CpuMemory
     // Tests only: called with each operation before it is queued, to take a wait away.
-    std::function<void(issue::IssuedOperation&)> tamper;
+    std::function<void(issue::IssuedOperation&)> tamper = nullptr;
 };
 
 template <class T>
