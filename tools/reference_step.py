@@ -38,7 +38,7 @@ def load_model(folder, dtype="fp32", attention="sdpa", checkpointing=False):
         str(folder), dtype=DTYPES[dtype], attn_implementation=attention, local_files_only=True)
     model.config.use_cache = False
     if checkpointing:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        model.activation_checkpointing_enable({"use_reentrant": False})
     return model.train()
 
 
@@ -138,13 +138,14 @@ def parse(argv):
     parser.add_argument("--model", required=True, metavar="DIR", help="model folder")
     parser.add_argument("--data", required=True, metavar="FILE.npy", help="token file")
     parser.add_argument("--context", required=True, type=int, metavar="TOKENS", help="length of the sequence")
-    parser.add_argument("--dtype", choices=DTYPES, default="fp32", help="of weights and products (default: %(default)s)")
+    parser.add_argument("--dtype", choices=DTYPES, default="fp32", help="of the products (default: %(default)s)")
     parser.add_argument("--attention", choices=("sdpa", "eager"), default="sdpa", help="(default: %(default)s)")
     parser.add_argument("--threads", type=int, help="threads of PyTorch (default: its own choice)")
     parser.add_argument("--gradients", metavar="FILE.safetensors", help="write the gradients by parameter name")
     parser.add_argument("--time", action="store_true", help="measure full AdamW training steps instead")
     parser.add_argument("--checkpointing", action="store_true", help="with --time: recompute each layer in backward")
-    parser.add_argument("--steps", type=int, default=3, help="with --time; the first is not counted (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=3,
+                        help="with --time; the first is not counted (default: %(default)s)")
     parser.add_argument("--learning-rate", type=float, default=1e-5, help="with --time (default: %(default)s)")
     args = parser.parse_args(argv)
     if min(args.context, args.steps) < 1:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Turns text into the token file that oomb-train reads: OUT.npy (uint16 or uint32, one dimension) and OUT.npy.json.
 
-An input is a text file (one document), a .jsonl file (one document a line, in --field), or a folder of such files, taken
-in the order of their names; hidden files and folders are left out. No special token is added except the end-of-text
-token after each document; the spelling of a special token inside the text becomes that token, as in transformers.
+An input is a text file (one document), a .jsonl file (one document a line, in --field), or a folder of such files,
+taken in the order of their names; hidden files and folders are left out. No special token is added except the
+end-of-text token after each document; the spelling of a special token in the text becomes that token, as in
+transformers.
 
 Memory is constant and time linear in the length of a document, however long: a document is encoded in pieces that
 overlap, and two neighbours are joined at a token boundary in the middle of their overlap, where both must have found
@@ -56,8 +57,8 @@ def read_json(path):
 
 def load_tokenizer(path):
     if not path.is_file():
-        raise Failure(f"{path}: not found; the model folder must hold the tokenizer in this form (transformers writes it "
-                      "with AutoTokenizer.from_pretrained(...).save_pretrained(...))")
+        raise Failure(f"{path}: not found; the model folder must hold the tokenizer in this form (transformers writes "
+                      "it with AutoTokenizer.from_pretrained(...).save_pretrained(...))")
     content = path.read_bytes()
     try:
         description = json.loads(content)
@@ -144,10 +145,10 @@ def run(args):
 
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, metavar="DIR", help="model folder with tokenizer.json and config.json")
+    parser.add_argument("--model", required=True, metavar="DIR", help="model folder: tokenizer.json and config.json")
     parser.add_argument("--out", required=True, metavar="FILE.npy", help="token file; the sidecar gets .json appended")
     parser.add_argument("--include", action="append", metavar="GLOB",
-                        help="of a folder only files of this name, as '*.py' or 'lib/*.md'; may be repeated (default: *)")
+                        help="of a folder only such files, as '*.py' or 'lib/*.md'; may be repeated (default: *)")
     parser.add_argument("--field", default="text", help="key of the text in .jsonl files (default: %(default)s)")
     parser.add_argument("--invalid-utf8", choices=("error", "replace", "skip"), default="error",
                         help="bytes that are no UTF-8: stop, put U+FFFD, or leave the file out (default: %(default)s)")

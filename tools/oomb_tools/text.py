@@ -35,8 +35,8 @@ def decoded_blocks(path, policy, tally):
             try:
                 text = decoder.decode(block, final=not block)
             except UnicodeDecodeError as error:
-                raise Failure(f"{path}: byte {position - pending + error.start} is not UTF-8; convert the file, leave it "
-                              "out with --include, or pass --invalid-utf8 replace|skip") from error
+                raise Failure(f"{path}: byte {position - pending + error.start} is not UTF-8; convert the file, leave "
+                              "it out with --include, or pass --invalid-utf8 replace|skip") from error
             position += len(block)
             tally.bytes += len(block)
             if text:

@@ -15,7 +15,8 @@ HEADER_BYTES = 128
 def npy_header(dtype, count):
     """Header of format version 1.0, always HEADER_BYTES long, so that the count can be put in at the end."""
     text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({count},), }}"
-    return b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little") + text.ljust(HEADER_BYTES - 11).encode() + b"\n"
+    prefix = b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little")
+    return prefix + text.ljust(HEADER_BYTES - 11).encode() + b"\n"
 
 
 class TokenFile:
