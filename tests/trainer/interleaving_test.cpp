@@ -1,0 +1,125 @@
+// The schedule is complete: any order of execution that the waits allow gives the same bits, with ended buffers
+// poisoned and every unordered access an error. So do offload, HBM budgets and what is kept, for they change no
+// operand.
+
+#include "tests/schedule/random_step.hpp"
+#include "tests/trainer/step_case.hpp"
+
+namespace oomb::testing {
+namespace {
+
+template <class T>
+constexpr DType kType = sizeof(T) == 8 ? DType::kF64 : DType::kF32;
+
+const std::pair<Offload, Keep> kWays[] = {{Offload::kNone, Keep::kNone},
+                                          {Offload::kNone, Keep::kInputAndOutput},
+                                          {Offload::kHost, Keep::kNone},
+                                          {Offload::kHost, Keep::kInputAndOutput}};
+constexpr int kShufflesPerWay = 28;  // 4 ways: 112 in each type
+constexpr int kThreadedPerWay = 3;   // 12 in each type
+
+template <class T>
+void check_all_orders() {
+    for (const auto& [offload, keep] : kWays) {
+        CAPTURE(name_of(offload));
+        CAPTURE(name_of(keep));
+        const StepCase step(step_run(kType<T>, offload, keep));
+        const auto expected = step.run<T>();
+        for (int seed = 0; seed < kShufflesPerWay; ++seed) {
+            CAPTURE(seed);
+            const auto depth = static_cast<std::size_t>(2 + 17 * (seed % 11));
+            const auto outcome = step.run<T>(
+                {.order = Order::kShuffled, .seed = static_cast<std::uint64_t>(seed), .shuffle_depth = depth});
+            CHECK(same_bits(outcome.gradients, expected.gradients));
+            CHECK(outcome.result.loss == expected.result.loss);
+        }
+        for (int run = 0; run < kThreadedPerWay; ++run) {
+            CHECK(same_bits(step.run<T>({.order = Order::kThreads}).gradients, expected.gradients));
+        }
+    }
+}
+
+TEST_CASE("112 shuffled and 12 threaded executions give the bits of program order: fp64") {
+    check_all_orders<double>();
+}
+
+TEST_CASE("112 shuffled and 12 threaded executions give the bits of program order: fp32") {
+    check_all_orders<float>();
+}
+
+TEST_CASE("under the ring every page travels") {
+    const StepCase step(step_run(DType::kF64, Offload::kHost, Keep::kNone));
+    std::int64_t moved[2][kPageClasses] = {};
+    step.run<double>({.tamper = [&](const issue::IssuedOperation& operation) {
+        for (const auto& grant : operation.grants) {
+            moved[0][static_cast<int>(grant.page_class)] += static_cast<std::int64_t>(grant.to_hbm.size());
+            moved[1][static_cast<int>(grant.page_class)] += static_cast<std::int64_t>(grant.to_host.size());
+        }
+    }});
+    const std::int64_t pages = schedule::StepShape(step.plan.model, step.plan.run).total_pages();
+    CHECK(step.plan.resident_pages == 0);
+    for (int page_class = 0; page_class < 2; ++page_class) {
+        CHECK(moved[0][page_class] > pages / 2);
+        CHECK(moved[1][page_class] > pages / 2);
+    }
+}
+
+template <class T>
+void check_all_budgets() {
+    const auto expected = StepCase(step_run(kType<T>, Offload::kNone, Keep::kNone)).run<T>();
+    for (const auto& [offload, keep] : kWays) {
+        CAPTURE(name_of(offload));
+        CAPTURE(name_of(keep));
+        const StepCase step(step_run(kType<T>, offload, keep));
+        CHECK(same_bits(step.run<T>().gradients, expected.gradients));
+        for (std::int64_t pages = 1; offload == Offload::kHost && pages < 16; pages += 3) {
+            CAPTURE(pages);
+            RunConfiguration run = step.plan.run;
+            run.hbm_pages = {HbmPages::Mode::kCount, pages};
+            const auto outcome = StepCase(run).run<T>({.order = Order::kShuffled, .seed = 1});
+            CHECK(same_bits(outcome.gradients, expected.gradients));
+            CHECK(outcome.result.loss == expected.result.loss);
+        }
+    }
+}
+
+TEST_CASE("offload, HBM pages and what is kept change no bit: fp64") {
+    check_all_budgets<double>();
+}
+
+TEST_CASE("offload, HBM pages and what is kept change no bit: fp32") {
+    check_all_budgets<float>();
+}
+
+TEST_CASE("random models, chunks, windows and budgets: shuffled and offloaded as in order and without") {
+    RandomSteps random(
+        90, {.layers = 3, .chunks = 5, .pages_per_chunk = 3, .page_tokens = {8, 16}, .any_device_and_type = false});
+    for (std::uint64_t i = 0; i < 60; ++i) {
+        RandomStep step = random.next();
+        step.run.compute = step.run.accumulator = DType::kF32;
+        const std::string plan = to_json(schedule::make_plan(step.model, step.run));
+        CAPTURE(plan);
+        const auto outcome = StepCase(step.run, step.model).run<float>({.order = Order::kShuffled, .seed = i});
+        step.run.offload = Offload::kNone;
+        step.run.hbm_pages = {};
+        step.run.keep = Keep::kNone;
+        const auto expected = StepCase(step.run, step.model).run<float>();
+        CHECK(same_bits(outcome.gradients, expected.gradients));
+    }
+}
+
+TEST_CASE("an automatic budget changes no bit") {
+    RunConfiguration run = step_run(DType::kF64, Offload::kHost, Keep::kNone);
+    const StepCase ring(run);
+    const auto expected = ring.run<double>();
+    run.hbm_pages.mode = HbmPages::Mode::kAuto;
+    const std::int64_t all = StepCase(run).plan.peak_bytes(Tier::kHbm);
+    run.gpu_memory_bytes = (ring.plan.peak_bytes(Tier::kHbm) + all) / 2;
+    const StepCase between(run);
+    CHECK(between.plan.resident_pages > 0);
+    CHECK(between.plan.resident_pages < schedule::StepShape(busy_shape(), run).total_pages());
+    CHECK(same_bits(between.run<double>().gradients, expected.gradients));
+}
+
+}  // namespace
+}  // namespace oomb::testing

@@ -1,0 +1,53 @@
+#pragma once
+// One small step whose pages all travel, and its variants: what the tests of order and of mutations run over and over.
+
+#include "runtime/core/error.hpp"
+#include "tests/trainer/step_fixture.hpp"
+
+namespace oomb::testing {
+
+using Order = trainer::CpuBackendOptions::Order;
+
+// Q/K norm and biases included: they touch what the plain model does not.
+inline ModelShape busy_shape() {
+    ModelShape shape = small_shape();
+    shape.qk_norm = true;
+    shape.qkv_bias = true;
+    return shape;
+}
+
+inline RunConfiguration step_run(DType type, Offload offload, Keep keep) {
+    RunConfiguration run = small_run(53, 16, type);
+    run.offload = offload;
+    run.keep = keep;
+    if (offload == Offload::kHost) {
+        run.hbm_pages.mode = HbmPages::Mode::kRing;
+    }
+    return run;
+}
+
+// Weights and data of the step; two sequences, so that the second finds buffers that the first has used.
+struct StepCase {
+    schedule::Plan plan;
+    std::vector<double> weights;
+    std::vector<TestSequence> sequences;
+
+    explicit StepCase(const RunConfiguration& run, const ModelShape& shape = busy_shape())
+        : plan(schedule::make_plan(shape, run)),
+          weights(random_weights(trainer::ParameterLayout(shape))),
+          sequences{random_sequence(run.context_tokens, shape.vocab, 3, 0.2),
+                    random_sequence(std::min<std::int64_t>(19, run.context_tokens), shape.vocab, 4)} {}
+
+    template <class T>
+    StepOutcome<T> run(trainer::CpuBackendOptions options = {}) const {
+        return run_step<T>(plan, weights, sequences, std::move(options));
+    }
+};
+
+// Bit for bit: NaN equals NaN, 0 does not equal -0.
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+}  // namespace oomb::testing
