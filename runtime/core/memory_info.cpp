@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kMaxFileBytes = kMiB;
 
-// The files of a memory cgroup; `fallback` names are those of version 1.
+// The files of a memory cgroup.
 struct CgroupFiles {
     std::string_view limit;
     std::string_view usage;

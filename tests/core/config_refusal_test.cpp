@@ -6,7 +6,7 @@
 #include "tests/core/configs.hpp"
 #include "tests/core/messages.hpp"
 
-using namespace oomb;
+namespace oomb {
 
 namespace {
 
@@ -216,3 +216,5 @@ TEST_CASE("a file that is no config is refused") {
     }
     CHECK_THROWS_AS(parse_model_shape(std::string(1'000'000, '['), "config.json"), FileError);
 }
+
+}  // namespace oomb

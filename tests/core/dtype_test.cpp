@@ -8,7 +8,7 @@
 #include "runtime/core/error.hpp"
 #include "tests/core/messages.hpp"
 
-using namespace oomb;
+namespace oomb {
 
 TEST_CASE("each element type keeps its name and size") {
     const std::pair<std::string_view, std::int64_t> types[] = {{"fp64", 8}, {"fp32", 4}, {"bf16", 2}, {"fp16", 2}};
@@ -34,3 +34,5 @@ TEST_CASE("bfloat16 rounds to nearest even and keeps NaN") {
     CHECK(std::isnan(round_trip(std::numeric_limits<float>::quiet_NaN())));
     CHECK(std::isnan(round_trip(std::bit_cast<float>(0x7f800001U))));  // a NaN whose upper half alone is infinity
 }
+
+}  // namespace oomb

@@ -8,7 +8,7 @@
 #include "tests/core/configs.hpp"
 #include "tests/core/fuzz_entry.hpp"
 
-using namespace oomb;
+namespace oomb {
 
 namespace {
 
@@ -99,3 +99,5 @@ TEST_CASE("bytes without structure are refused") {
     CHECK_FALSE(accepts(std::string(1 << 20, '9')));
     CHECK(accepts("12"));  // a size
 }
+
+}  // namespace oomb

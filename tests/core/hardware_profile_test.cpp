@@ -8,7 +8,7 @@
 #include "tests/core/configs.hpp"
 #include "tests/core/messages.hpp"
 
-using namespace oomb;
+namespace oomb {
 
 namespace {
 
@@ -74,3 +74,5 @@ TEST_CASE("a wrong profile names the key") {
             {key, "missing"});
     }
 }
+
+}  // namespace oomb

@@ -9,7 +9,7 @@
 #include "tests/core/messages.hpp"
 #include "tests/core/scratch_folder.hpp"
 
-using namespace oomb;
+namespace oomb {
 using test::check_contains;
 using test::message_of;
 
@@ -116,3 +116,5 @@ TEST_CASE("an unreadable file says why") {
     CHECK(read_text_file(path, 200'000).size() == 200'000);
     CHECK_THROWS_AS(read_text_file(path, 199'999), FileError);
 }
+
+}  // namespace oomb

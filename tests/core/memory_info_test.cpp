@@ -9,7 +9,7 @@
 #include "tests/core/messages.hpp"
 #include "tests/core/scratch_folder.hpp"
 
-using namespace oomb;
+namespace oomb {
 
 namespace {
 
@@ -99,3 +99,5 @@ TEST_CASE("this process has a peak, and touching memory raises it") {
     CHECK(peak_resident_bytes() >= before + 63 * kMiB);
     CHECK(host_memory().available_bytes > 0);
 }
+
+}  // namespace oomb

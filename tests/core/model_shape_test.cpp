@@ -7,7 +7,7 @@
 #include "tests/core/messages.hpp"
 #include "tests/core/scratch_folder.hpp"
 
-using namespace oomb;
+namespace oomb {
 using test::changed;
 
 namespace {
@@ -179,3 +179,5 @@ TEST_CASE("a folder stands for the config.json in it") {
     test::check_contains(test::message_of<FileError>([&] { read_model_shape(folder.path()); }),
                          {"config.json", "No such file"});
 }
+
+}  // namespace oomb

@@ -8,7 +8,7 @@
 #include "tests/core/configs.hpp"
 #include "tests/core/rope_reference.hpp"
 
-using namespace oomb;
+namespace oomb {
 
 namespace {
 
@@ -123,3 +123,5 @@ TEST_CASE("an odd head_dim is a broken invariant") {
     shape.head_dim = 3;
     CHECK_THROWS_AS(rope_frequencies(shape), InternalError);
 }
+
+}  // namespace oomb

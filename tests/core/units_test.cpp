@@ -7,7 +7,7 @@
 #include "runtime/core/error.hpp"
 #include "tests/core/messages.hpp"
 
-using namespace oomb;
+namespace oomb {
 
 TEST_CASE("byte sizes are read with their unit") {
     const std::pair<std::string_view, std::int64_t> sizes[] = {
@@ -112,3 +112,5 @@ TEST_CASE("durations carry their unit at every scale") {
     CHECK(format_duration(-0.5) == "-500 ms");
     CHECK(format_duration(std::numeric_limits<double>::infinity()) == "unknown");
 }
+
+}  // namespace oomb

@@ -6,7 +6,7 @@
 
 #include "tests/core/messages.hpp"
 
-using namespace oomb;
+namespace oomb {
 
 TEST_CASE("--version names program, version, commit, CUDA and LibTorch") {
     const BuildInfo& info = build_info();
@@ -20,3 +20,5 @@ TEST_CASE("--version names program, version, commit, CUDA and LibTorch") {
                          {"commit    " + std::string(info.commit) + "\n", "CUDA      " + std::string(info.cuda) + "\n",
                           "LibTorch  " + std::string(info.libtorch) + "\n"});
 }
+
+}  // namespace oomb
