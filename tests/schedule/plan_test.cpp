@@ -27,6 +27,8 @@ TEST_CASE("with a ring of pages and nothing kept, HBM does not grow with the con
     run.hbm_pages.mode = HbmPages::Mode::kRing;
     const Plan first = make_plan(model, run);
     std::int64_t host = first.peak_bytes(Tier::kHost);
+    CHECK(first.pool(Tier::kHbm, PageClass::kKv)->frames == 2 * (128 + 64) / 16);  // two windows and two chunks
+    CHECK(first.pool(Tier::kHbm, PageClass::kKvGradient)->frames == 2 * (128 + 64) / 16);
     for (const std::int64_t context : {1100, 4096, 1000000}) {
         run.context_tokens = context;
         const Plan plan = make_plan(model, run);
