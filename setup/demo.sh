@@ -39,7 +39,7 @@ say "2/4 the text: $text, the first $sequences sequences of $context tokens"
     --limit-tokens $((sequences * context + 1)) "$text"
 
 # --hbm-pages ring: no page has its home in device memory, so the device's peak does not grow with the context.
-shape=(--context "$context" --chunk 256 --offload host --hbm-pages ring --keep xo)
+shape=(--device cpu --context "$context" --chunk 256 --offload host --hbm-pages ring --keep xo)
 say '3/4 the plan: what a step will need, before anything runs'
 show_and_run build/bin/oomb-plan --model "$model" "${shape[@]}"
 
