@@ -5,10 +5,7 @@
 #include "runtime/core/error.hpp"
 #include "tests/data/token_files.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
-using namespace oomb::trainer;
-
+namespace oomb::trainer {
 namespace {
 
 NpyTokens parse(const std::string& file) {
@@ -79,3 +76,5 @@ TEST_CASE("damaged signatures, versions and literals are refused") {
         refusal(npy(1, header, "aa"));
     }
 }
+
+}  // namespace oomb::trainer

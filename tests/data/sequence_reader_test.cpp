@@ -7,10 +7,7 @@
 #include "runtime/core/error.hpp"
 #include "tests/data/token_files.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
-using namespace oomb::trainer;
-
+namespace oomb::trainer {
 namespace {
 
 // Token i is the number i, so every value says where it was read.
@@ -129,3 +126,5 @@ TEST_CASE("bytes need a vocabulary of 256") {
     CHECK(mentions(message_of<FileError>([&] { SequenceReader(source, 4, 255); }), {"256", "255"}));
     CHECK(SequenceReader(source, 4, 256).next().tokens.front() == 's');
 }
+
+}  // namespace oomb::trainer

@@ -5,10 +5,7 @@
 #include "runtime/core/error.hpp"
 #include "tests/weights/files.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
-using namespace oomb::trainer;
-
+namespace oomb::trainer {
 namespace {
 
 std::string digest_of(std::string_view text, std::size_t piece_bytes = ~std::size_t{0}) {
@@ -49,3 +46,5 @@ TEST_CASE("files") {
     CHECK(sha256_of_file(folder / "empty") == digest_of(""));
     CHECK_THROWS_AS(sha256_of_file(folder / "absent"), FileError);
 }
+
+}  // namespace oomb::trainer

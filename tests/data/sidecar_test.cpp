@@ -6,10 +6,7 @@
 #include "tests/data/token_files.hpp"
 #include "trainer/data/sha256.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
-using namespace oomb::trainer;
-
+namespace oomb::trainer {
 namespace {
 
 // Tokens 0 to 5 as uint16 with this sidecar.
@@ -95,3 +92,5 @@ TEST_CASE("the tokenizer must be the model's") {
     sidecar.tokenizer_sha256 = sha256_of_file(model / "tokenizer.json");
     CHECK(check_tokenizer(sidecar, "x.npy", model.path()) == TokenizerCheck::kSame);
 }
+
+}  // namespace oomb::trainer

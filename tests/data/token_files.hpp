@@ -8,7 +8,7 @@
 
 #include "tests/weights/files.hpp"
 
-namespace oomb::test {
+namespace oomb::trainer {
 
 // Signature, version, header length, header, data; the length is `header`'s own unless given.
 inline std::string npy(int version, const std::string& header, const std::string& data, std::int64_t length = -1) {
@@ -28,4 +28,4 @@ std::string npy_of(const std::vector<T>& tokens) {
     return npy(1, header, bytes_of_values(tokens));
 }
 
-}  // namespace oomb::test
+}  // namespace oomb::trainer

@@ -5,10 +5,7 @@
 #include "runtime/core/error.hpp"
 #include "tests/data/token_files.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
-using namespace oomb::trainer;
-
+namespace oomb::trainer {
 namespace {
 
 std::vector<std::int32_t> read(const TokenSource& source, std::int64_t offset, std::size_t count) {
@@ -64,3 +61,5 @@ TEST_CASE("missing and empty files are refused") {
     CHECK_THROWS_AS(open_token_source(folder / "absent.npy"), FileError);
     CHECK_THROWS_AS(open_token_source(folder.path()), FileError);
 }
+
+}  // namespace oomb::trainer

@@ -5,10 +5,7 @@
 #include "runtime/core/error.hpp"
 #include "tests/weights/small_model.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
-using namespace oomb::trainer;
-
+namespace oomb::trainer {
 namespace {
 
 std::vector<std::string> check(const RawTensors& tensors, const ModelShape& shape) {
@@ -65,3 +62,5 @@ TEST_CASE("a head beside tied embeddings must be the embedding") {
     // Untied, the head must be there.
     CHECK(mentions(refusal(raw_tensors(small_shape(true), "BF16", 2), small_shape()), {"\"lm_head.weight\""}));
 }
+
+}  // namespace oomb::trainer

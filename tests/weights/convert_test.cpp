@@ -11,9 +11,7 @@
 #include "runtime/core/error.hpp"
 #include "trainer/weights/float16.hpp"
 
-using namespace oomb;
-using namespace oomb::trainer;
-
+namespace oomb::trainer {
 namespace {
 
 std::vector<std::uint16_t> all_short_patterns() {
@@ -152,3 +150,5 @@ TEST_CASE("sources need no alignment, equal types are copied, counts must match"
     CHECK_THROWS_AS(convert(source, DType::kF64, std::span(short_target)), InternalError);
     CHECK_THROWS_AS(convert(source.subspan(1), DType::kF64, std::span(narrow)), InternalError);
 }
+
+}  // namespace oomb::trainer

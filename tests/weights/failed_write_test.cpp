@@ -10,12 +10,10 @@
 #include "tests/weights/small_model.hpp"
 #include "trainer/weights/hf_folder_writer.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
-using namespace oomb::trainer;
-namespace fs = std::filesystem;
-
+namespace oomb::trainer {
 namespace {
+
+namespace fs = std::filesystem;
 
 // A source with a config and a tokenizer, and a request for two shards of 64 KiB.
 struct Setting {
@@ -228,3 +226,5 @@ TEST_CASE("a process that dies while writing leaves the partial folder alone, an
     fs::remove_all(setting.folder / "out");
     CHECK(setting.is_clean());
 }
+
+}  // namespace oomb::trainer

@@ -9,13 +9,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace oomb::test {
+namespace oomb::trainer {
 
 class TemporaryFolder {
   public:
@@ -74,14 +75,14 @@ std::string message_of(Call&& call) {
 }
 
 // Do all of these stand in the message?
-inline bool mentions(const std::string& message, const std::vector<std::string>& parts) {
-    for (const std::string& part : parts) {
+inline bool mentions(const std::string& message, std::initializer_list<std::string_view> parts) {
+    for (const std::string_view part : parts) {
         if (message.find(part) == std::string::npos) {
-            MESSAGE("\"" << part << "\" is not in: " << message);
+            MESSAGE("\"" << std::string(part) << "\" is not in: " << message);
             return false;
         }
     }
     return true;
 }
 
-}  // namespace oomb::test
+}  // namespace oomb::trainer

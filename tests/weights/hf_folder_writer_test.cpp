@@ -10,12 +10,10 @@
 #include "trainer/weights/check_weights.hpp"
 #include "trainer/weights/convert.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
-using namespace oomb::trainer;
-namespace fs = std::filesystem;
-
+namespace oomb::trainer {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kConfig = R"({"vocab_size": 10, "max_position_embeddings": 64, "rms_norm_eps": 1e-06,
                                     "torch_dtype": "bfloat16", "architectures": ["LlamaForCausalLM"]})";
@@ -178,3 +176,5 @@ TEST_CASE("tensors larger than a block are written whole") {
     convert(saved.bytes("a"), DType::kBF16, std::span(back));
     CHECK(back == values);
 }
+
+}  // namespace oomb::trainer

@@ -7,10 +7,12 @@
 #include "runtime/core/error.hpp"
 #include "tests/weights/files.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
-using namespace oomb::trainer;
+namespace oomb::trainer {
+namespace {
+
 namespace fs = std::filesystem;
+
+}  // namespace
 
 TEST_CASE("short and interrupted writes are continued") {
     const TemporaryFolder folder;
@@ -74,3 +76,5 @@ TEST_CASE("flushing and free space of a folder that is not there fail") {
     };
     CHECK_THROWS_AS(sync_folder(folder.path(), calls), FileError);
 }
+
+}  // namespace oomb::trainer

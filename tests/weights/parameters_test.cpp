@@ -4,9 +4,7 @@
 
 #include <set>
 
-using namespace oomb;
-using namespace oomb::trainer;
-
+namespace oomb::trainer {
 namespace {
 
 ModelShape small_shape() {
@@ -122,3 +120,5 @@ TEST_CASE("published parameter counts are met") {
     qwen.qkv_bias = true;
     CHECK(total_elements(qwen) == 7615616512);
 }
+
+}  // namespace oomb::trainer

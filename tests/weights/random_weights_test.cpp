@@ -7,10 +7,7 @@
 
 #include "tests/weights/small_model.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
-using namespace oomb::trainer;
-
+namespace oomb::trainer {
 namespace {
 
 ParameterInfo matrix(const std::string& name, std::int64_t elements) {
@@ -85,3 +82,5 @@ TEST_CASE("norms are one, biases zero, everything else is drawn") {
         }
     }
 }
+
+}  // namespace oomb::trainer

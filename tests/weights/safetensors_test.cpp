@@ -6,10 +6,7 @@
 #include "runtime/core/error.hpp"
 #include "tests/weights/files.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
-using namespace oomb::trainer;
-
+namespace oomb::trainer {
 namespace {
 
 // Opens a file with this content and gives the message of the refusal.
@@ -119,3 +116,5 @@ TEST_CASE("ranges must match the shape, lie in the file and cover it once") {
     const std::string twin = ",\"b\":" + tensor("F32", "[1]", "[0,4]");
     CHECK(mentions(refusal("{\"a\":" + tensor("F32", "[1]", "[0,4]") + twin + "}", 4), {"overlap"}));
 }
+
+}  // namespace oomb::trainer

@@ -7,10 +7,7 @@
 #include "runtime/core/error.hpp"
 #include "tests/weights/small_model.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
-using namespace oomb::trainer;
-
+namespace oomb::trainer {
 namespace {
 
 const std::vector<StoredTensor> kTensors{
@@ -71,3 +68,5 @@ TEST_CASE("sizes past 2^63 are refused, not wrapped") {
     const std::int64_t large = std::int64_t{1} << 40;
     CHECK_THROWS_AS(plan_shards({{"a", {large, large}, DType::kF32}}, kMaxShardBytes), UnsupportedError);
 }
+
+}  // namespace oomb::trainer

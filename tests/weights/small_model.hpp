@@ -12,7 +12,7 @@
 #include "trainer/weights/random_weights.hpp"
 #include "trainer/weights/shard_plan.hpp"
 
-namespace oomb::test {
+namespace oomb::trainer {
 
 inline ModelShape small_shape(bool tied = false) {
     ModelShape shape;
@@ -38,7 +38,7 @@ using RawTensors = std::map<std::string, RawTensor>;
 inline RawTensors raw_tensors(const ModelShape& shape, const std::string& dtype, std::size_t element_bytes) {
     RawTensors tensors;
     unsigned seed = 1;
-    for (const auto& parameter : trainer::parameters_of(shape)) {
+    for (const auto& parameter : parameters_of(shape)) {
         std::string bytes(static_cast<std::size_t>(parameter.elements) * element_bytes, '\0');
         for (char& byte : bytes) {
             seed = seed * 1664525U + 1013904223U;
@@ -53,12 +53,12 @@ inline std::string safetensors_of(const RawTensors& tensors) {
     std::string header;
     std::string data;
     for (const auto& [name, tensor] : tensors) {
-        header += fmt::format(R"({}"{}":{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})",
-                              header.empty() ? '{' : ',', name, tensor.dtype, trainer::list_text(tensor.shape),
-                              data.size(), data.size() + tensor.bytes.size());
+        header +=
+            fmt::format(R"({}"{}":{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", header.empty() ? '{' : ',',
+                        name, tensor.dtype, list_text(tensor.shape), data.size(), data.size() + tensor.bytes.size());
         data += tensor.bytes;
     }
     return safetensors(header + "}", data);
 }
 
-}  // namespace oomb::test
+}  // namespace oomb::trainer

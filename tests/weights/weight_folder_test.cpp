@@ -5,12 +5,10 @@
 #include "runtime/core/error.hpp"
 #include "tests/weights/files.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
-using namespace oomb::trainer;
-namespace fs = std::filesystem;
-
+namespace oomb::trainer {
 namespace {
+
+namespace fs = std::filesystem;
 
 // A shard with one float tensor of one element.
 std::string shard(const std::string& name, float value) {
@@ -111,3 +109,5 @@ TEST_CASE("an index does not lead out of its folder") {
         CHECK(mentions(message_of<FileError>([&] { WeightFolder::open(folder / "inner"); }), {"plain file name"}));
     }
 }
+
+}  // namespace oomb::trainer
