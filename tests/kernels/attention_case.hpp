@@ -24,7 +24,8 @@ struct AttentionCase {
     std::vector<std::int64_t> cuts;  // window boundaries inside (0, keys), ascending
     std::int64_t first_key = 0;
     AttentionMask mask;
-    double spread = 1.0;  // of q and k
+    double spread = 1.0;                             // of q and k
+    std::vector<std::int64_t> document_starts = {};  // [tokens] or none; `mask` gets them where kernels can read them
 };
 
 // K and V (or their gradients) of keys [begin, end) in frames of random order. Whatever no key owns is NaN.
@@ -79,8 +80,9 @@ class PagedWindow {
     }
     void append(const std::vector<E>& slab, std::vector<double>& rows) {
         for (std::int64_t key = begin_; key < end_; ++key) {
+            const std::int64_t first = offset(key);
             for (std::int64_t i = 0; i < row_elements(); ++i) {
-                rows.push_back(load(slab[offset(key) + i]));
+                rows.push_back(load(slab[first + i]));
             }
         }
     }
@@ -109,8 +111,7 @@ oracle::AttentionInput attention_input(const AttentionCase& c) {
         for (std::int64_t j = 0; j < c.keys; ++j) {
             const std::int64_t query = c.mask.first_query + i;
             const std::int64_t key = c.first_key + j;
-            const std::int64_t document =
-                c.mask.document_starts != nullptr ? c.mask.document_starts[i] : c.mask.document_start;
+            const std::int64_t document = c.document_starts.empty() ? c.mask.document_start : c.document_starts[i];
             const bool in_slide = c.mask.sliding_window == 0 || key > query - c.mask.sliding_window;
             in.visible.push_back(key <= query && key >= document && in_slide);
         }
@@ -129,6 +130,13 @@ inline std::vector<std::int64_t> window_bounds(const AttentionCase& c) {
     return bounds;
 }
 
+template <class Set>
+AttentionMask mask_with(const AttentionCase& c, BufferOf<Set, std::int64_t>& document_starts) {
+    AttentionMask mask = c.mask;
+    mask.document_starts = c.document_starts.empty() ? nullptr : document_starts.data();
+    return mask;
+}
+
 // Forward window by window, each merged into the sum of those before it.
 template <class Set>
 void run_forward(const AttentionCase& c, const oracle::AttentionInput& in, AttentionOutput& out) {
@@ -138,6 +146,7 @@ void run_forward(const AttentionCase& c, const oracle::AttentionInput& in, Atten
     const std::vector<A> nan(in.q.size(), std::numeric_limits<A>::quiet_NaN());
     const std::vector<A> nan_rows(c.tokens * c.query_heads, std::numeric_limits<A>::quiet_NaN());
     BufferOf<Set, A> o(nan), o_part(nan), lse(nan_rows), lse_part(nan_rows);
+    BufferOf<Set, std::int64_t> document_starts(c.document_starts);
     const auto bounds = window_bounds(c);
     for (std::size_t w = 0; w + 1 < bounds.size(); ++w) {
         PagedWindow<Set, T> kv(c, bounds[w], bounds[w + 1], unsigned(w));
@@ -149,7 +158,7 @@ void run_forward(const AttentionCase& c, const oracle::AttentionInput& in, Atten
                                 .tokens = c.tokens,
                                 .query_heads = c.query_heads,
                                 .scale = in.scale,
-                                .mask = c.mask});
+                                .mask = mask_with<Set>(c, document_starts)});
         Set::attention_merge(AttentionMerge<A, A>{.o = o.data(),
                                                   .lse = lse.data(),
                                                   .o_part = o_part.data(),
@@ -173,6 +182,7 @@ void run_backward(const AttentionCase& c, const oracle::AttentionInput& in, cons
     BufferOf<Set, T> q(narrow<T>(in.q)), d_o(narrow<T>(in.d_o));
     BufferOf<Set, A> lse(narrow<A>(expected.lse)), delta(narrow<A>(expected.delta));
     BufferOf<Set, A> dq(std::vector<A>(in.q.size(), A(before)));
+    BufferOf<Set, std::int64_t> document_starts(c.document_starts);
     const auto bounds = window_bounds(c);
     for (std::size_t w = 0; w + 1 < bounds.size(); ++w) {
         PagedWindow<Set, T> kv(c, bounds[w], bounds[w + 1], unsigned(w));
@@ -194,7 +204,7 @@ void run_backward(const AttentionCase& c, const oracle::AttentionInput& in, cons
                                  .tokens = c.tokens,
                                  .query_heads = c.query_heads,
                                  .scale = in.scale,
-                                 .mask = c.mask});
+                                 .mask = mask_with<Set>(c, document_starts)});
         d_kv.gather(out.dk, out.dv);
     }
     out.dq = widen(dq.values());

@@ -59,8 +59,7 @@ TEST_CASE_TEMPLATE("sliding window and document starts", Set, OOMB_KERNEL_SETS) 
     check<Set>({6, 2, 1, 8, 22, 4, {4, 8}, 0, {.first_query = 16, .sliding_window = 7}});
     check<Set>({6, 2, 1, 8, 22, 4, {8}, 0, {.first_query = 16, .document_start = 13}});
     check<Set>({6, 2, 1, 8, 22, 4, {8}, 0, {.first_query = 16, .sliding_window = 5, .document_start = 14}});
-    BufferOf<Set, std::int64_t> starts({3, 3, 18, 18, 18, 21});
-    check<Set>({6, 2, 1, 8, 22, 4, {8}, 0, {.first_query = 16, .document_starts = starts.data()}});
+    check<Set>({6, 2, 1, 8, 22, 4, {8}, 0, {.first_query = 16}, 1.0, {3, 3, 18, 18, 18, 21}});
 }
 
 TEST_CASE_TEMPLATE("positions beyond 32 bits", Set, OOMB_KERNEL_SETS) {

@@ -1,6 +1,7 @@
 #pragma once
 // The kernel sets under test, one type each: entry points, the storage type and where its operands live.
-// A further set is a further type in OOMB_KERNEL_SETS; the tests stay as they are.
+// A further set is a further type in OOMB_KERNEL_SETS; the tests stay as they are. An executable that tests other sets
+// than the CPU's names the header that defines them, OOMB_KERNEL_SETS_HEADER.
 
 #include <utility>
 #include <vector>
@@ -62,5 +63,9 @@ struct Cpu {
 
 }  // namespace oomb::kernels::test
 
+#ifdef OOMB_KERNEL_SETS_HEADER
+#include OOMB_KERNEL_SETS_HEADER
+#else
 #define OOMB_KERNEL_SETS \
     oomb::kernels::test::Cpu<double>, oomb::kernels::test::Cpu<float>, oomb::kernels::test::Cpu<oomb::BFloat16>
+#endif

@@ -1,0 +1,26 @@
+#pragma once
+// kernels/optimizer.hpp and the reductions before it on a CUDA device; see launch.hpp for what entry points promise.
+// T is double, float or BFloat16.
+
+#include <cstddef>
+
+#include "kernels/cuda/launch.hpp"
+#include "kernels/optimizer.hpp"
+
+namespace oomb::kernels::cuda {
+
+template <class T>
+void adamw_step(const AdamWStep<T>& args, cudaStream_t stream);
+
+// Bytes of the workspace of sum_of_squares, whatever the count.
+std::size_t sum_of_squares_workspace_bytes();
+
+// Adds the sum of squares, in float64, to *sum on the device: one sum over many tensors, cleared by the caller.
+template <class T>
+void sum_of_squares(const T* values, std::int64_t count, double* sum, void* workspace, cudaStream_t stream);
+
+// *index on the device becomes the index of the first NaN or infinity, or -1.
+template <class T>
+void find_non_finite(const T* values, std::int64_t count, std::int64_t* index, cudaStream_t stream);
+
+}  // namespace oomb::kernels::cuda

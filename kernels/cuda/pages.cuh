@@ -1,0 +1,18 @@
+#pragma once
+// Rows of pages in device code: PageView's own functions are the host's.
+
+#include <cstdint>
+
+#include "runtime/paging/page_view.hpp"
+
+namespace oomb::kernels::cuda {
+
+// Element at which the row of (token, KV head) starts, from the slab's start.
+template <class T>
+__device__ inline std::int64_t row_offset(const paging::PageView<T>& view, std::int64_t token, std::int64_t kv_head) {
+    const std::int64_t page = token / view.page_tokens;
+    const std::int64_t row = view.frames[page] * view.page_tokens + token % view.page_tokens;
+    return (row * view.kv_heads + kv_head) * view.head_dim;
+}
+
+}  // namespace oomb::kernels::cuda
