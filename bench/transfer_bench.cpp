@@ -2,8 +2,9 @@
 //
 //     transfer_bench OUT.json [REPETITIONS]
 //
-// Pages lie in random order on both sides. Each row is the median over the repetitions, the directions alone and both
-// at once; bytes count once per direction, GB are 10^9 bytes, times are those of events in the stream.
+// Pages lie in random order in HBM, and on the host in random order or one behind the other, as a pool hands out fresh
+// frames. Each row is the median over the repetitions, the directions alone and both at once; bytes count once per
+// direction, GB are 10^9 bytes, times are those of events in the stream.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,6 +33,13 @@ constexpr std::int64_t kSpan_bytes = 2 * kGiB;  // that the pages of a direction
 constexpr Direction kDirections[] = {Direction::kHostToDevice, Direction::kDeviceToHost};
 
 enum class Method : std::uint8_t { kEngine, kLoop, kOneCopy };
+enum class HostOrder : std::uint8_t { kRandom, kAscending };
+
+struct Case {
+    Method method;
+    std::int64_t page_bytes;
+    HostOrder host_order;
+};
 
 std::string name_of(Method method) {
     return method == Method::kEngine ? "engine" : method == Method::kLoop ? "loop" : "one_copy";
@@ -70,9 +78,14 @@ std::vector<std::int64_t> random_frames(std::int64_t page_bytes, unsigned seed) 
 }
 
 // Each direction has a half of both arenas to itself.
-std::vector<Copy> pages_of(Direction direction, std::int64_t page_bytes) {
+std::vector<Copy> pages_of(Direction direction, const Case& what) {
     const auto half = static_cast<std::int64_t>(direction) * kSpan_bytes;
-    const auto host = random_frames(page_bytes, 1), device = random_frames(page_bytes, 2);
+    const std::int64_t page_bytes = what.page_bytes;
+    std::vector<std::int64_t> host = random_frames(page_bytes, 1);
+    const std::vector<std::int64_t> device = random_frames(page_bytes, 2);
+    if (what.host_order == HostOrder::kAscending) {
+        std::ranges::sort(host);
+    }
     std::vector<Copy> copies;
     for (std::size_t i = 0; i < static_cast<std::size_t>(kTotal_bytes / page_bytes); ++i) {
         copies.push_back({half + host[i] * page_bytes, half + device[i] * page_bytes, page_bytes});
@@ -130,18 +143,20 @@ Reading read_once(Machine& machine, Method method, std::span<const Direction> di
     return reading;
 }
 
-Json measure(Machine& machine, Method method, std::int64_t page_bytes, std::span<const Direction> directions,
-             int repetitions) {
-    const std::vector<Copy> pages[2] = {pages_of(kDirections[0], page_bytes), pages_of(kDirections[1], page_bytes)};
-    read_once(machine, method, directions, pages);
+Json measure(Machine& machine, const Case& what, std::span<const Direction> directions, int repetitions) {
+    const std::vector<Copy> pages[2] = {pages_of(kDirections[0], what), pages_of(kDirections[1], what)};
+    read_once(machine, what.method, directions, pages);
     std::vector<double> rates[2], shares;
     for (int i = 0; i < repetitions; ++i) {
-        const Reading reading = read_once(machine, method, directions, pages);
+        const Reading reading = read_once(machine, what.method, directions, pages);
         rates[0].push_back(reading.gb_per_s[0]);
         rates[1].push_back(reading.gb_per_s[1]);
         shares.push_back(reading.host_share);
     }
-    Json row = {{"method", name_of(method)}, {"page_bytes", page_bytes}, {"both_at_once", directions.size() == 2}};
+    Json row = {{"method", name_of(what.method)},
+                {"page_bytes", what.page_bytes},
+                {"host_order", what.host_order == HostOrder::kRandom ? "random" : "ascending"},
+                {"both_at_once", directions.size() == 2}};
     row["host_thread_share"] = median(shares);
     for (const Direction direction : directions) {
         const auto i = static_cast<std::size_t>(direction);
@@ -155,15 +170,16 @@ Json measure(Machine& machine, Method method, std::int64_t page_bytes, std::span
 
 Json all_rows(Machine& machine, int repetitions) {
     Json rows = Json::array();
-    const auto add = [&](Method method, std::int64_t page_bytes) {
+    const auto add = [&](Method method, std::int64_t page_bytes, HostOrder order = HostOrder::kRandom) {
         const std::span<const Direction> all = kDirections;
         for (const auto directions : {all.first(1), all.last(1), all}) {
-            rows.push_back(measure(machine, method, page_bytes, directions, repetitions));
+            rows.push_back(measure(machine, {method, page_bytes, order}, directions, repetitions));
         }
     };
     add(Method::kOneCopy, kTotal_bytes);
     for (const std::int64_t page_bytes : {64 * kKiB, 128 * kKiB, 256 * kKiB, kMiB}) {
         add(Method::kEngine, page_bytes);
+        add(Method::kEngine, page_bytes, HostOrder::kAscending);
         add(Method::kLoop, page_bytes);
     }
     return rows;

@@ -10,7 +10,8 @@
 namespace oomb::device {
 
 // Owns nothing. `piece_bytes` > 0: the memory was registered with the driver in pieces of that size (the last may be
-// shorter), and no copy may cross from one piece into the next; 0: it is one piece.
+// shorter), and no copy may cross from one piece into the next (the driver answers cudaErrorInvalidValue); 0: it is one
+// piece.
 struct ArenaView {
     const char* name = "";  // "HBM arena", for messages
     std::byte* base = nullptr;

@@ -1,5 +1,9 @@
 #pragma once
 // What keeps a process from pinning host memory, read before anything is touched.
+//
+// Memory is checked beforehand. `ulimit -l` is not: NVIDIA's driver does not count what it pins against it (driver 580:
+// a process without rights pins 64 MiB under a limit of 64 KiB), so a check would refuse runs that work. It is named
+// when the driver does refuse.
 
 #include <cstdint>
 #include <optional>

@@ -1,22 +1,8 @@
 #include "runtime/device/transfer_engine.hpp"
 
-#include <algorithm>
-
 #include "runtime/device/check.hpp"
 
 namespace oomb::device {
-
-void CopyBatch::add(void* destination, const void* source, std::int64_t bytes) {
-    require(!full() && bytes > 0, "copy {} of {} bytes into a batch of {}", size_, bytes, kMaxCopies);
-    destinations_[size_] = destination;
-    sources_[size_] = source;
-    bytes_[size_] = static_cast<std::size_t>(bytes);
-    ++size_;
-}
-
-std::int64_t bytes_in_piece(const ArenaView& view, std::int64_t offset, std::int64_t bytes) {
-    return view.piece_bytes == 0 ? bytes : std::min(bytes, view.piece_bytes - offset % view.piece_bytes);
-}
 
 TransferEngine::TransferEngine(const ArenaView& hbm, const ArenaView& host, const TransferOptions& options)
     : hbm_(hbm), host_(host), calls_(options.calls), events_(options.events, options.timing) {}
@@ -63,6 +49,9 @@ void TransferEngine::add(Direction direction, const Copy& copy) {
 }
 
 void TransferEngine::flush(Direction direction) {
+    if (direction == Direction::kDeviceToHost) {
+        batch_.sort_by_destination();
+    }
     if (batch_.size() > 0 && batched_) {
         cudaMemcpyAttributes attributes{};
         attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;

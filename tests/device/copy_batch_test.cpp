@@ -68,4 +68,23 @@ TEST_CASE("a batch takes its number of copies and no empty one") {
     CHECK(batch.size() == 0);
 }
 
+TEST_CASE("sorting by destination moves whole copies") {
+    Memory memory;
+    CopyBatch batch;
+    std::byte* const base = memory.bytes.data();
+    const std::size_t offsets[] = {300, 100, 0, 200};
+    for (const std::size_t offset : offsets) {
+        batch.add(base + offset, base + 1000 + offset, static_cast<std::int64_t>(offset) / 10 + 1);
+    }
+    for (int pass = 0; pass < 2; ++pass) {  // the second finds nothing to do
+        batch.sort_by_destination();
+        REQUIRE(batch.size() == 4);
+        for (std::size_t i = 0; i < 4; ++i) {
+            CHECK(batch.destinations()[i] == base + 100 * i);
+            CHECK(batch.sources()[i] == base + 1000 + 100 * i);
+            CHECK(batch.bytes()[i] == 10 * i + 1);
+        }
+    }
+}
+
 }  // namespace oomb::device
