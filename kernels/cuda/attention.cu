@@ -81,23 +81,25 @@ __global__ void __launch_bounds__(kAttentionBlock) merge_kernel(const AttentionM
     }
 }
 
+// Half a warp takes a row: with head_dim 128 in bfloat16 every lane has a pack. Its warp sums together, so a half
+// without a row takes part with no columns.
+constexpr int kHalfWarp = 16;
 template <class T, int N>
 __global__ void __launch_bounds__(kAttentionBlock) delta_kernel(const AttentionDelta<T> args) {
     using A = Accumulator<T>;
-    const std::int64_t row = row_of_warp();
-    if (row >= args.tokens * args.heads) {
-        return;
-    }
+    const std::int64_t row = (std::int64_t{blockIdx.x} * kAttentionBlock + threadIdx.x) / kHalfWarp;
+    const bool has_row = row < args.tokens * args.heads;
     A sum = 0;
-    for (std::int64_t i = (threadIdx.x % kWarp) * N; i < args.head_dim; i += kWarp * N) {
+#pragma unroll 2
+    for (std::int64_t i = (threadIdx.x % kHalfWarp) * N; has_row && i < args.head_dim; i += kHalfWarp * N) {
         const auto d_o = load_pack<N>(args.d_o + row * args.head_dim + i);
         const auto o = load_pack<N>(args.o + row * args.head_dim + i);
         for (int j = 0; j < N; ++j) {
             sum += widen(d_o.e[j]) * widen(o.e[j]);
         }
     }
-    sum = warp_sum(sum);
-    if (threadIdx.x % kWarp == 0) {
+    sum = sum_over<kHalfWarp>(sum);
+    if (has_row && threadIdx.x % kHalfWarp == 0) {
         args.delta[row] = sum;
     }
 }
@@ -138,8 +140,8 @@ void attention_delta(const AttentionDelta<T>& args, cudaStream_t stream) {
     if (args.tokens == 0) {
         return;
     }
-    constexpr int kPack = kPackSize<Accumulator<T>>;  // with head_dim 128 in bfloat16 every lane has a pack
-    const unsigned blocks = blocks_for(args.tokens * args.heads, kAttentionWarps);
+    constexpr int kPack = kPackSize<T>;
+    const unsigned blocks = blocks_for(args.tokens * args.heads, kAttentionBlock / kHalfWarp);
     if (args.head_dim % kPack == 0 && aligned_for_packs(args.d_o, args.o)) {
         delta_kernel<T, kPack><<<blocks, kAttentionBlock, 0, stream>>>(args);
     } else {

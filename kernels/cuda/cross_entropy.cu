@@ -10,6 +10,15 @@ namespace {
 constexpr int kBlock = 1024;  // takes a row
 constexpr int kSumBlock = 256;
 
+// exp(x) for x <= 0. The float form is 2^(x log2 e) by the hardware: the product's rounding makes it off by |x| 2^-24
+// relative, which is at most e^-1 2^-24 of the largest weight, 1, and within what a float sum of weights is off anyway.
+__device__ inline float weight_of(float x) {
+    return __expf(x);
+}
+__device__ inline double weight_of(double x) {
+    return exp(x);
+}
+
 // Softmax over what one thread has read: `sum` of exp(logit - largest), NaN as soon as a logit is not finite.
 template <class A>
 struct Online {
@@ -23,12 +32,32 @@ struct Online {
             grown = Larger{}(grown, widen(pack.e[j]));
         }
         if (grown > largest) {
-            sum *= exp(largest - grown);
+            sum *= weight_of(largest - grown);
             largest = grown;
         }
         for (int j = 0; j < N; ++j) {
             const A logit = widen(pack.e[j]);
-            sum += exp(logit - largest) + 0 * logit;
+            sum += weight_of(logit - largest) + 0 * logit;
+        }
+    }
+};
+
+// The packs of a thread from column `first` of a row on, all under way before the first is used. What lies outside the
+// row is not touched.
+template <class T, int N>
+struct Batch {
+    static constexpr int kPacks = 4;
+    static constexpr std::int64_t kColumns = std::int64_t{kPacks} * kBlock * N;  // of the whole block
+    Pack<T, N> packs[kPacks];
+
+    static __device__ std::int64_t column(std::int64_t first, int u) {
+        return first + (std::int64_t{u} * kBlock + threadIdx.x) * N;
+    }
+    __device__ Batch(const T* logits, std::int64_t vocab, std::int64_t first) {
+        for (int u = 0; u < kPacks; ++u) {
+            if (column(first, u) < vocab) {
+                packs[u] = load_pack<N>(logits + column(first, u));
+            }
         }
     }
 };
@@ -36,9 +65,13 @@ struct Online {
 template <class T, int N>
 __device__ Online<Accumulator<T>> read_row(const T* logits, std::int64_t vocab) {
     Online<Accumulator<T>> online;
-#pragma unroll 4
-    for (std::int64_t i = threadIdx.x * N; i < vocab; i += kBlock * N) {
-        online.add(load_pack<N>(logits + i));
+    for (std::int64_t first = 0; first < vocab; first += Batch<T, N>::kColumns) {
+        const Batch<T, N> batch(logits, vocab, first);
+        for (int u = 0; u < Batch<T, N>::kPacks; ++u) {
+            if (batch.column(first, u) < vocab) {
+                online.add(batch.packs[u]);
+            }
+        }
     }
     return online;
 }
@@ -47,17 +80,18 @@ __device__ Online<Accumulator<T>> read_row(const T* logits, std::int64_t vocab) 
 template <class T, int N>
 __device__ void write_gradient(T* logits, std::int64_t vocab, std::int64_t target, Accumulator<T> largest,
                                Accumulator<T> factor, Accumulator<T> scale) {
-    const std::int64_t last = (vocab - 1) / (kBlock * N) * (kBlock * N);
-#pragma unroll 4
-    for (std::int64_t first = last; first >= 0; first -= kBlock * N) {
-        const std::int64_t i = first + threadIdx.x * N;
-        if (i < vocab) {
-            auto pack = load_pack<N>(logits + i);
-            for (int j = 0; j < N; ++j) {
-                const auto weight = factor * exp(widen(pack.e[j]) - largest);
-                pack.e[j] = narrow<T>(i + j == target ? weight - scale : weight);
+    constexpr std::int64_t kColumns = Batch<T, N>::kColumns;
+    for (std::int64_t first = (vocab - 1) / kColumns * kColumns; first >= 0; first -= kColumns) {
+        Batch<T, N> batch(logits, vocab, first);
+        for (int u = 0; u < Batch<T, N>::kPacks; ++u) {
+            const std::int64_t i = batch.column(first, u);
+            if (i < vocab) {
+                for (int j = 0; j < N; ++j) {
+                    const auto weight = factor * weight_of(widen(batch.packs[u].e[j]) - largest);
+                    batch.packs[u].e[j] = narrow<T>(i + j == target ? weight - scale : weight);
+                }
+                store_pack(logits + i, batch.packs[u]);
             }
-            store_pack(logits + i, pack);
         }
     }
 }
@@ -80,7 +114,7 @@ __global__ void __launch_bounds__(kBlock, 1) row_kernel(const CrossEntropyTile<T
     const A target_logit = known ? widen(logits[target]) : std::numeric_limits<A>::quiet_NaN();
     const Online<A> online = read_row<T, N>(logits, args.vocab);
     const A largest = combine_over<kBlock>(online.largest, -std::numeric_limits<A>::infinity(), Larger{});
-    const double sum = sum_over<kBlock>(static_cast<double>(online.sum * exp(online.largest - largest)));
+    const double sum = sum_over<kBlock>(static_cast<double>(online.sum * weight_of(online.largest - largest)));
     write_gradient<T, N>(logits, args.vocab, target, largest, static_cast<A>(args.scale / sum), A(args.scale));
     if (threadIdx.x == 0) {
         losses[blockIdx.x] = log(sum) - static_cast<double>(target_logit - largest);

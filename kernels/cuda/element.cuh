@@ -47,6 +47,12 @@ __device__ inline void store_pack(T* to, const Pack<T, N>& pack) {
     *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 
+// Starts moving the line at `from` into L2.
+template <class T>
+__device__ inline void prefetch(const T* from) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
 // Null is aligned.
 template <class... P>
 bool aligned_for_packs(const P*... pointers) {

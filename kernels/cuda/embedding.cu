@@ -8,7 +8,8 @@ namespace oomb::kernels::cuda {
 namespace {
 
 constexpr int kBlock = 256;
-constexpr int kWarps = kBlock / kWarp;
+constexpr int kScanned = 4;  // rows that a thread looks at between two barriers
+constexpr int kWords = kScanned * kBlock / kWarp;
 constexpr std::int64_t kMostColumnBlocks = 65'535;
 
 template <class T, int N>
@@ -27,9 +28,13 @@ __global__ void __launch_bounds__(kBlock) forward_kernel(const EmbeddingForward<
 
 // Whether a row before `row` has the same token; the whole block calls.
 __device__ bool seen_before(const std::int32_t* tokens, std::int64_t row, std::int32_t token) {
-    for (std::int64_t first = 0; first < row; first += kBlock) {
-        const std::int64_t other = first + threadIdx.x;
-        if (__syncthreads_or(other < row && tokens[other] == token)) {
+    for (std::int64_t first = 0; first < row; first += kScanned * kBlock) {
+        bool same = false;
+        for (int u = 0; u < kScanned; ++u) {
+            const std::int64_t other = first + u * kBlock + threadIdx.x;
+            same |= other < row && tokens[other] == token;
+        }
+        if (__syncthreads_or(same)) {
             return true;
         }
     }
@@ -40,7 +45,7 @@ __device__ bool seen_before(const std::int32_t* tokens, std::int64_t row, std::i
 template <class T, int N>
 __global__ void __launch_bounds__(kBlock) backward_kernel(const EmbeddingBackward<T> args) {
     using A = Accumulator<T>;
-    __shared__ unsigned matches[kWarps];  // bit b of word w: row first + 32 w + b has the token
+    __shared__ unsigned matches[kWords];  // bit b of word w: row first + 32 w + b has the token
     const std::int64_t row = blockIdx.x;
     const std::int32_t token = args.tokens[row];
     if (token < 0 || token >= args.vocab || seen_before(args.tokens, row, token)) {
@@ -50,15 +55,18 @@ __global__ void __launch_bounds__(kBlock) backward_kernel(const EmbeddingBackwar
     const bool has_columns = column < args.width;
     A* d_table = args.d_table + token * args.width + column;
     Pack<A, N> sum = has_columns ? load_pack<N>(d_table) : Pack<A, N>{};
-    for (std::int64_t first = row; first < args.rows; first += kBlock) {
-        const std::int64_t other = first + threadIdx.x;
-        const unsigned found = __ballot_sync(kWholeWarp, other < args.rows && args.tokens[other] == token);
-        __syncthreads();
-        if (threadIdx.x % kWarp == 0) {
-            matches[threadIdx.x / kWarp] = found;
+    for (std::int64_t first = row; first < args.rows; first += kScanned * kBlock) {
+        __syncthreads();  // the matches before have been used
+        for (int u = 0; u < kScanned; ++u) {
+            const int at = u * kBlock + static_cast<int>(threadIdx.x);
+            const bool same = first + at < args.rows && args.tokens[first + at] == token;
+            const unsigned found = __ballot_sync(kWholeWarp, same);
+            if (threadIdx.x % kWarp == 0) {
+                matches[at / kWarp] = found;
+            }
         }
         __syncthreads();
-        for (int word = 0; has_columns && word < kWarps; ++word) {
+        for (int word = 0; has_columns && word < kWords; ++word) {
             for (unsigned rest = matches[word]; rest != 0; rest &= rest - 1) {
                 const std::int64_t match = first + word * kWarp + __ffs(static_cast<int>(rest)) - 1;
                 const auto dy = load_pack<N>(args.dy + match * args.width + column);

@@ -16,6 +16,12 @@ __device__ inline A warp_sum(A value) {
     return value;
 }
 
+// The value of the lane whose number differs by the bits of `distance`. Overloaded where a value is a struct.
+template <class A>
+__device__ inline A exchange(const A& value, int distance) {
+    return __shfl_xor_sync(kWholeWarp, value, distance);
+}
+
 struct Plus {
     template <class A>
     __device__ A operator()(A left, A right) const {
@@ -30,11 +36,12 @@ struct Larger {
     }
 };
 
-// Threads is a warp, or the whole block, which must then call together. `empty` is the neutral element.
+// Threads is a power of two up to a warp, all of which calls together, or a whole block. `empty` is the neutral
+// element.
 template <int Threads, class A, class Combine>
 __device__ inline A combine_over(A value, A empty, const Combine& combine) {
-    for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-        value = combine(value, __shfl_xor_sync(kWholeWarp, value, distance));
+    for (int distance = (Threads < kWarp ? Threads : kWarp) / 2; distance > 0; distance /= 2) {
+        value = combine(value, exchange(value, distance));
     }
     if constexpr (Threads > kWarp) {
         __shared__ A parts[Threads / kWarp];

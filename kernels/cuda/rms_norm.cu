@@ -8,36 +8,44 @@ namespace oomb::kernels::cuda {
 namespace {
 
 constexpr int kBlock = 256;
-constexpr std::int64_t kWarpWidth = 512;      // up to this width a warp takes a row, above it a block
+constexpr int kHalfWarp = 16;
+constexpr std::int64_t kHalfWarpWidth = 128;  // up to this width half a warp takes a row, ...
+constexpr std::int64_t kWarpWidth = 512;      // ... up to this one a warp, above it a block
 constexpr std::int64_t kMostRowBlocks = 528;  // 4 per multiprocessor of an H200; fixed, so that sums are
 constexpr std::int64_t kMostSharedBytes = 200 * 1024;
 constexpr int kPlainSharedBytes = 48 * 1024;  // more needs an attribute
+constexpr int kBatch = 2;                     // packs that a thread has in flight
 
 template <class A>
 __device__ A inverse_root(A squares, std::int64_t width, double eps) {
     return 1 / sqrt(squares / A(width) + A(eps));
 }
 
-// Rows are read twice, the second time from L1.
+template <int N, int Threads>
+__device__ std::int64_t first_column() {
+    return (threadIdx.x % Threads) * N;
+}
+
+// Rows are read twice, the second time from L1. A group without a row takes part with no columns: its warp sums
+// together.
 template <class T, int N, int Threads>
 __global__ void __launch_bounds__(kBlock) forward_kernel(const RmsNormForward<T> args) {
     using A = Accumulator<T>;
-    const int lane = threadIdx.x % Threads;
     const std::int64_t row = std::int64_t{blockIdx.x} * (kBlock / Threads) + threadIdx.x / Threads;
-    if (row >= args.rows) {
-        return;
-    }
+    const std::int64_t columns = row < args.rows ? args.width : 0;
     const T* x = args.x + row * args.width;
     T* y = args.y + row * args.width;
     A squares = 0;
-    for (std::int64_t i = lane * N; i < args.width; i += Threads * N) {
+#pragma unroll 2
+    for (std::int64_t i = first_column<N, Threads>(); i < columns; i += Threads * N) {
         const auto pack = load_pack<N>(x + i);
         for (int j = 0; j < N; ++j) {
             squares += widen(pack.e[j]) * widen(pack.e[j]);
         }
     }
     const A r = inverse_root(sum_over<Threads>(squares), args.width, args.eps);
-    for (std::int64_t i = lane * N; i < args.width; i += Threads * N) {
+#pragma unroll 2
+    for (std::int64_t i = first_column<N, Threads>(); i < columns; i += Threads * N) {
         auto pack = load_pack<N>(x + i);
         const auto weight = load_pack<N>(args.weight + i);
         for (int j = 0; j < N; ++j) {
@@ -53,46 +61,79 @@ struct RowMoments {
     Accumulator<T> pull;  // r^3 / width * sum(weight dy x)
 };
 
+// Two sums that travel together, for one pair of barriers.
+template <class A>
+struct Sums {
+    A squares;
+    A projection;
+};
+template <class A>
+__device__ Sums<A> exchange(const Sums<A>& value, int distance) {
+    return {cuda::exchange(value.squares, distance), cuda::exchange(value.projection, distance)};
+}
+struct PlusBoth {
+    template <class A>
+    __device__ Sums<A> operator()(const Sums<A>& left, const Sums<A>& right) const {
+        return {left.squares + right.squares, left.projection + right.projection};
+    }
+};
+
+// All loads of a batch are under way before the first is used, and those of dx, which only the second pass needs, too.
 template <class T, int N, int Threads>
-__device__ RowMoments<T> row_moments(const RmsNormBackward<T>& args, const T* x, const T* dy) {
+__device__ RowMoments<T> row_moments(const RmsNormBackward<T>& args, std::int64_t row, std::int64_t columns) {
     using A = Accumulator<T>;
-    A squares = 0;
-    A projection = 0;
-    for (std::int64_t i = (threadIdx.x % Threads) * N; i < args.width; i += Threads * N) {
-        const auto x_pack = load_pack<N>(x + i);
-        const auto dy_pack = load_pack<N>(dy + i);
-        const auto weight = load_pack<N>(args.weight + i);
-        for (int j = 0; j < N; ++j) {
-            const A value = widen(x_pack.e[j]);
-            squares += value * value;
-            projection += widen(weight.e[j]) * widen(dy_pack.e[j]) * value;
+    const std::int64_t start = row * args.width;
+    Sums<A> sums{};
+    for (std::int64_t i = first_column<N, Threads>(); i < columns; i += kBatch * Threads * N) {
+        Pack<T, N> x[kBatch], dy[kBatch];
+        for (int u = 0; u < kBatch; ++u) {
+            const std::int64_t at = i + u * Threads * N;
+            if (at < columns) {
+                x[u] = load_pack<N>(args.x + start + at);
+                dy[u] = load_pack<N>(args.dy + start + at);
+                if (args.add_to_dx) {
+                    prefetch(args.dx + start + at);
+                }
+            }
+        }
+        for (int u = 0; u < kBatch; ++u) {
+            const std::int64_t at = i + u * Threads * N;
+            if (at < columns) {
+                const auto weight = load_pack<N>(args.weight + at);
+                for (int j = 0; j < N; ++j) {
+                    const A value = widen(x[u].e[j]);
+                    sums.squares += value * value;
+                    sums.projection += widen(weight.e[j]) * widen(dy[u].e[j]) * value;
+                }
+            }
         }
     }
-    const A r = inverse_root(sum_over<Threads>(squares), args.width, args.eps);
-    return {r, r * r * r / A(args.width) * sum_over<Threads>(projection)};
+    sums = combine_over<Threads>(sums, Sums<A>{}, PlusBoth{});
+    const A r = inverse_root(sums.squares, args.width, args.eps);
+    return {r, r * r * r / A(args.width) * sums.projection};
 }
 
 // dx of one row; its share of d_weight is added to `sums`, of which every thread owns the columns that it reads.
 template <class T, int N, int Threads>
-__device__ void backward_row(const RmsNormBackward<T>& args, std::int64_t row, Accumulator<T>* sums) {
+__device__ void backward_row(const RmsNormBackward<T>& args, std::int64_t row, std::int64_t columns,
+                             Accumulator<T>* sums) {
     using A = Accumulator<T>;
-    const T* x = args.x + row * args.width;
-    const T* dy = args.dy + row * args.width;
-    T* dx = args.dx + row * args.width;
-    const auto moments = row_moments<T, N, Threads>(args, x, dy);
-    for (std::int64_t i = (threadIdx.x % Threads) * N; i < args.width; i += Threads * N) {
-        const auto x_pack = load_pack<N>(x + i);
+    const auto moments = row_moments<T, N, Threads>(args, row, columns);
+#pragma unroll 2
+    for (std::int64_t i = first_column<N, Threads>(); i < columns; i += Threads * N) {
+        const std::int64_t at = row * args.width + i;
+        const auto x = load_pack<N>(args.x + at);
         const auto weight = load_pack<N>(args.weight + i);
-        auto pack = load_pack<N>(dy + i);
-        const auto before = args.add_to_dx ? load_pack<N>(dx + i) : Pack<T, N>{};
+        const auto before = args.add_to_dx ? load_pack<N>(args.dx + at) : Pack<T, N>{};
+        auto pack = load_pack<N>(args.dy + at);
         for (int j = 0; j < N; ++j) {
-            const A value = widen(x_pack.e[j]);
+            const A value = widen(x.e[j]);
             const A gradient = widen(pack.e[j]);
             sums[i + j] += gradient * value * moments.r;
             const A result = moments.r * widen(weight.e[j]) * gradient - value * moments.pull;
             pack.e[j] = narrow<T>(args.add_to_dx ? widen(before.e[j]) + result : result);
         }
-        store_pack(dx + i, pack);
+        store_pack(args.dx + at, pack);
     }
 }
 
@@ -111,8 +152,9 @@ __global__ void __launch_bounds__(kBlock)
     const int group = threadIdx.x / Threads;
     const std::int64_t first = blockIdx.x * rows_per_block;
     const std::int64_t end = first + rows_per_block < args.rows ? first + rows_per_block : args.rows;
-    for (std::int64_t row = first + group; row < end; row += kGroups) {
-        backward_row<T, N, Threads>(args, row, all_sums + group * args.width);
+    for (std::int64_t base = first; base < end; base += kGroups) {
+        const std::int64_t row = base + group;
+        backward_row<T, N, Threads>(args, row, row < end ? args.width : 0, all_sums + group * args.width);
     }
     __syncthreads();
     for (std::int64_t i = threadIdx.x; i < args.width; i += kBlock) {
@@ -150,13 +192,16 @@ __global__ void __launch_bounds__(kWarp* kSlices)
 }
 
 std::int64_t row_blocks(std::int64_t rows, std::int64_t width) {
-    const std::int64_t rows_at_once = width <= kWarpWidth ? kBlock / kWarp : 1;
+    const std::int64_t threads = width <= kHalfWarpWidth ? kHalfWarp : width <= kWarpWidth ? kWarp : kBlock;
+    const std::int64_t rows_at_once = kBlock / threads;
     return std::min(kMostRowBlocks, (rows + rows_at_once - 1) / rows_at_once);
 }
 
 template <class T, int N>
 void launch_forward(const RmsNormForward<T>& args, cudaStream_t stream) {
-    if (args.width <= kWarpWidth) {
+    if (args.width <= kHalfWarpWidth) {
+        forward_kernel<T, N, kHalfWarp><<<blocks_for(args.rows, kBlock / kHalfWarp), kBlock, 0, stream>>>(args);
+    } else if (args.width <= kWarpWidth) {
         forward_kernel<T, N, kWarp><<<blocks_for(args.rows, kBlock / kWarp), kBlock, 0, stream>>>(args);
     } else {
         forward_kernel<T, N, kBlock><<<blocks_for(args.rows, 1), kBlock, 0, stream>>>(args);
@@ -183,7 +228,9 @@ void launch_backward(const RmsNormBackward<T>& args, Accumulator<T>* partials, c
 
 template <class T, int N>
 void launch_backward_by_width(const RmsNormBackward<T>& args, Accumulator<T>* partials, cudaStream_t stream) {
-    if (args.width <= kWarpWidth) {
+    if (args.width <= kHalfWarpWidth) {
+        launch_backward<T, N, kHalfWarp>(args, partials, stream);
+    } else if (args.width <= kWarpWidth) {
         launch_backward<T, N, kWarp>(args, partials, stream);
     } else {
         launch_backward<T, N, kBlock>(args, partials, stream);

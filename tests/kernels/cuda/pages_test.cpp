@@ -9,7 +9,8 @@ namespace oomb::kernels::test {
 namespace {
 
 // head_dim 64 moves in packs, 3 element by element; 21 keys leave the last page ragged.
-const AttentionCase kCases[] = {{1, 2, 2, 64, 21, 4, {}}, {1, 3, 3, 3, 21, 4, {}}, {1, 1, 1, 8, 1, 16, {}}};
+const AttentionCase kCases[] = {
+    {1, 2, 2, 64, 21, 4, {}, 0, {}}, {1, 3, 3, 3, 21, 4, {}, 0, {}}, {1, 1, 1, 8, 1, 16, {}, 0, {}}};
 
 TEST_CASE_TEMPLATE("gathered pages are the rows that went in", Set, OOMB_KERNEL_SETS) {
     using T = typename Set::Storage;
