@@ -10,10 +10,12 @@ namespace {
 constexpr int kBlock = 1024;  // takes a row
 constexpr int kSumBlock = 256;
 
-// exp(x) for x <= 0. The float form is 2^(x log2 e) by the hardware: the product's rounding makes it off by |x| 2^-24
-// relative, which is at most e^-1 2^-24 of the largest weight, 1, and within what a float sum of weights is off anyway.
+// exp(x) for x <= 0. The float form is 2^(x log2 e) by the hardware, 0 below 2^-126: the product's rounding makes it
+// off by |x| 2^-24 relative, which is at most e^-1 2^-24 of the largest weight, 1.
 __device__ inline float weight_of(float x) {
-    return __expf(x);
+    float weight;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(weight) : "f"(x * 1.4426950408889634F));
+    return weight;
 }
 __device__ inline double weight_of(double x) {
     return exp(x);
@@ -86,9 +88,10 @@ __device__ void write_gradient(T* logits, std::int64_t vocab, std::int64_t targe
         for (int u = 0; u < Batch<T, N>::kPacks; ++u) {
             const std::int64_t i = batch.column(first, u);
             if (i < vocab) {
+                const int hit = target >= i && target < i + N ? static_cast<int>(target - i) : -1;
                 for (int j = 0; j < N; ++j) {
                     const auto weight = factor * weight_of(widen(batch.packs[u].e[j]) - largest);
-                    batch.packs[u].e[j] = narrow<T>(i + j == target ? weight - scale : weight);
+                    batch.packs[u].e[j] = narrow<T>(j == hit ? weight - scale : weight);
                 }
                 store_pack(logits + i, batch.packs[u]);
             }

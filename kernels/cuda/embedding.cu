@@ -56,14 +56,18 @@ __global__ void __launch_bounds__(kBlock) backward_kernel(const EmbeddingBackwar
     A* d_table = args.d_table + token * args.width + column;
     Pack<A, N> sum = has_columns ? load_pack<N>(d_table) : Pack<A, N>{};
     for (std::int64_t first = row; first < args.rows; first += kScanned * kBlock) {
-        __syncthreads();  // the matches before have been used
+        unsigned found[kScanned];
+        bool any = false;
         for (int u = 0; u < kScanned; ++u) {
-            const int at = u * kBlock + static_cast<int>(threadIdx.x);
-            const bool same = first + at < args.rows && args.tokens[first + at] == token;
-            const unsigned found = __ballot_sync(kWholeWarp, same);
-            if (threadIdx.x % kWarp == 0) {
-                matches[at / kWarp] = found;
-            }
+            const std::int64_t other = first + u * kBlock + threadIdx.x;
+            found[u] = __ballot_sync(kWholeWarp, other < args.rows && args.tokens[other] == token);
+            any |= found[u] != 0;
+        }
+        if (!__syncthreads_or(any)) {
+            continue;
+        }
+        for (int u = 0; threadIdx.x % kWarp == 0 && u < kScanned; ++u) {
+            matches[u * (kBlock / kWarp) + threadIdx.x / kWarp] = found[u];
         }
         __syncthreads();
         for (int word = 0; has_columns && word < kWords; ++word) {
@@ -75,6 +79,7 @@ __global__ void __launch_bounds__(kBlock) backward_kernel(const EmbeddingBackwar
                 }
             }
         }
+        __syncthreads();  // the matches have been used
     }
     if (has_columns) {
         store_pack(d_table, sum);

@@ -32,7 +32,7 @@ struct Plus {
 struct Larger {
     template <class A>
     __device__ A operator()(A left, A right) const {
-        return right > left || left != left ? right : left;
+        return fmax(left, right);
     }
 };
 

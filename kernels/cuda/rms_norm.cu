@@ -113,6 +113,12 @@ __device__ RowMoments<T> row_moments(const RmsNormBackward<T>& args, std::int64_
     return {r, r * r * r / A(args.width) * sums.projection};
 }
 
+// Where the sum of a column lies: lanes that hold neighbouring packs must not meet in a bank.
+template <int N>
+__device__ std::int64_t slot_of(std::int64_t column, std::int64_t width) {
+    return column % N * (width / N) + column / N;
+}
+
 // dx of one row; its share of d_weight is added to `sums`, of which every thread owns the columns that it reads.
 template <class T, int N, int Threads>
 __device__ void backward_row(const RmsNormBackward<T>& args, std::int64_t row, std::int64_t columns,
@@ -129,7 +135,7 @@ __device__ void backward_row(const RmsNormBackward<T>& args, std::int64_t row, s
         for (int j = 0; j < N; ++j) {
             const A value = widen(x.e[j]);
             const A gradient = widen(pack.e[j]);
-            sums[i + j] += gradient * value * moments.r;
+            sums[slot_of<N>(i, args.width) + j * (args.width / N)] += gradient * value * moments.r;
             const A result = moments.r * widen(weight.e[j]) * gradient - value * moments.pull;
             pack.e[j] = narrow<T>(args.add_to_dx ? widen(before.e[j]) + result : result);
         }
@@ -160,7 +166,7 @@ __global__ void __launch_bounds__(kBlock)
     for (std::int64_t i = threadIdx.x; i < args.width; i += kBlock) {
         A sum = 0;
         for (int g = 0; g < kGroups; ++g) {
-            sum += all_sums[g * args.width + i];
+            sum += all_sums[g * args.width + slot_of<N>(i, args.width)];
         }
         partials[blockIdx.x * args.width + i] = sum;
     }
