@@ -27,7 +27,7 @@ template <class T>
 class CpuBackend : public Backend {
   public:
     // `plan` outlives the backend. Weights, gradients and moments start undefined (zero unless checked).
-    CpuBackend(const schedule::Plan& plan, CpuBackendOptions options = {});
+    explicit CpuBackend(const schedule::Plan& plan, CpuBackendOptions options = {});
 
     void take(issue::IssuedOperation operation) override;
     void wait_idle() override { queues_->wait_idle(); }
