@@ -3,6 +3,7 @@
 // model's shape.
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "runtime/core/dtype.hpp"
@@ -29,6 +30,7 @@ struct HbmPages {
     Mode mode = Mode::kAuto;
     std::int64_t count = 0;
 };
+std::string to_text(const HbmPages& pages);  // as in the flag: "auto", "ring" or the number
 
 struct RunConfiguration {
     DeviceKind device = DeviceKind::kCpu;

@@ -1,6 +1,6 @@
 #pragma once
-// The CPU backend: LibTorch multiplies matrices and attends over windows, our kernels do the rest, all on buffers of the
-// two arenas. T is float, or double for the oracle mode; accumulators are T as well.
+// The CPU backend: LibTorch multiplies matrices and attends over windows, our kernels do the rest, all on buffers of
+// the two arenas. T is float, or double for the oracle mode; accumulators are T as well.
 
 #include <array>
 #include <memory>
