@@ -51,7 +51,7 @@ struct RunConfiguration {
 };
 
 // Throws UsageError naming the flag, the value found and what is allowed.
-void validate(const RunConfiguration& configuration);
+void validate(const RunConfiguration& run);
 
 std::string_view name_of(DeviceKind device);
 std::string_view name_of(AttentionMode attention);

@@ -84,8 +84,8 @@ class CpuBackend : public Backend {
     void rope_keys_to_pages(const Issued& issued);
     void rope_backward(const Issued& issued);
     void rotate(T* rows, std::int64_t count, std::int64_t heads, std::int64_t first_position, bool backward);
-    void head_norm(T* rows, std::int64_t count, std::int64_t heads, const T* weight);
-    void head_norm_backward(T* gradient, const T* input, std::int64_t count, std::int64_t heads, const T* weight,
+    void head_norm(T* rows, std::int64_t count, std::int64_t heads, const T* norm_weight);
+    void head_norm_backward(T* in_out, const T* input, std::int64_t count, std::int64_t heads, const T* norm_weight,
                             T* weight_gradient);
 
     // attention.cpp

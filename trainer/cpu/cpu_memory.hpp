@@ -50,7 +50,7 @@ class CpuMemory {
 
     void issued(const issue::IssuedOperation& operation);
     // After an operation: ends the lives it says (only when checked).
-    void end_lives(const issue::IssuedOperation& operation);
+    void end_lives(const issue::IssuedOperation& issued);
     std::int64_t touched_bytes(Tier tier) const { return touched_[static_cast<int>(tier)].load(); }
     // Bytes that set_* calls touch count as well.
     void note_touched(Tier tier, std::int64_t end_bytes);
