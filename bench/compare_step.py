@@ -71,11 +71,13 @@ def measure(args):
 
 
 def table(report):
+    readings = {len(row["tokens_per_second"]) for row in report["rows"]}
+    count = "single readings" if readings == {1} else f"median of {min(readings)} or more"
     lines = ["# A training step on the CPU beside transformers", "",
              f"`{report['command']}`", "",
              f"Commit {report['commit']}, {report['date']}; {report['processor']}, {report['cores']} cores, "
              f"{report['threads']} threads; {report['note']}", "",
-             "| context | program | tokens/s (median) | ratio | peak resident GiB |", "| --- | --- | --- | --- | --- |"]
+             f"| context | program | tokens/s, {count} | ratio | peak resident GiB |", "| --- | --- | --- | --- | --- |"]
     for row in report["rows"]:
         peer = next(r for r in report["rows"] if r["context"] == row["context"] and r["program"].startswith("transformers"))
         speed = statistics.median(row["tokens_per_second"])
