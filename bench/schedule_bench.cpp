@@ -9,9 +9,8 @@
 #include "runtime/schedule/plan.hpp"
 #include "simulator/cli/run_plan.hpp"
 
+namespace oomb::bench {
 namespace {
-
-using namespace oomb;
 
 const char* const kModel = OOMB_SOURCE_DIR "/models/qwen2.5-7b.json";
 
@@ -49,12 +48,12 @@ BENCHMARK(generate_sequence)->Arg(128 << 10)->Arg(1 << 20)->Arg(4 << 20)->Unit(b
 void make_plan(benchmark::State& state) {
     const ModelShape model = read_model_shape(kModel);
     const RunConfiguration run = run_of(state.range(0));
-    const std::int64_t before = bench::heap_bytes();
-    bench::start_heap_peak();
+    const std::int64_t before = heap_bytes();
+    start_heap_peak();
     for (auto _ : state) {
         benchmark::DoNotOptimize(schedule::make_plan(model, run));
     }
-    state.counters["heap_bytes"] = static_cast<double>(bench::most_heap_bytes() - before);
+    state.counters["heap_bytes"] = static_cast<double>(most_heap_bytes() - before);
 }
 BENCHMARK(make_plan)->Arg(128 << 10)->Arg(1 << 20)->Arg(4 << 20)->Unit(benchmark::kMillisecond);
 
@@ -69,3 +68,4 @@ void oomb_plan_call(benchmark::State& state) {
 BENCHMARK(oomb_plan_call)->Unit(benchmark::kMillisecond);
 
 }  // namespace
+}  // namespace oomb::bench

@@ -26,24 +26,31 @@ std::string_view family_name(ModelFamily family) {
     return "";
 }
 
-std::string hbm_pages_text(const HbmPages& pages) {
-    switch (pages.mode) {
-        case HbmPages::Mode::kAuto:
-            return "auto";
-        case HbmPages::Mode::kRing:
-            return "ring";
-        case HbmPages::Mode::kCount:
-            return std::to_string(pages.count);
+std::string render_rope(const Rope& rope) {
+    const std::string base = fmt::format("RoPE theta {}", rope.theta);
+    switch (rope.scaling) {
+        case RopeScaling::kNone:
+            return base;
+        case RopeScaling::kLinear:
+            return fmt::format("{}, linear scaling by {}", base, rope.factor);
+        case RopeScaling::kLlama3:
+            return fmt::format("{}, llama3 scaling by {} from {} positions", base, rope.factor,
+                               format_count(rope.original_max_positions));
+        case RopeScaling::kYarn:
+            return fmt::format("{}, YaRN scaling by {} from {} positions", base, rope.factor,
+                               format_count(rope.original_max_positions));
     }
-    return "";
+    return base;
 }
 
 std::string render_model(const ModelShape& model, const std::string& name) {
     return fmt::format(
         "model  {}: {}, {} parameters\n"
-        "       {} layers, hidden {}, {} query and {} K/V heads of {}, FFN {}, vocabulary {}\n",
+        "       {} layers, hidden {}, {} query and {} K/V heads of {}, FFN {}, vocabulary {}\n"
+        "       {} positions, {}\n",
         name, family_name(model.family), format_count(model.parameters()), model.layers, format_count(model.hidden),
-        model.query_heads, model.kv_heads, model.head_dim, format_count(model.ffn), format_count(model.vocab));
+        model.query_heads, model.kv_heads, model.head_dim, format_count(model.ffn), format_count(model.vocab),
+        format_count(model.max_positions), render_rope(model.rope));
 }
 
 std::string render_run(const schedule::Plan& plan) {
@@ -56,7 +63,7 @@ std::string render_run(const schedule::Plan& plan) {
         format_tokens(run.context_tokens), format_count(step.chunks()), format_count(run.chunk_tokens),
         format_count(step.pages()), format_count(run.page_tokens), format_count(run.window_tokens),
         format_count(run.logit_tile_tokens), name_of(run.device), name_of(run.compute), name_of(run.accumulator),
-        name_of(run.attention), name_of(run.offload), name_of(run.keep), hbm_pages_text(run.hbm_pages),
+        name_of(run.attention), name_of(run.offload), name_of(run.keep), to_text(run.hbm_pages),
         run.optimizer ? "AdamW" : "no optimizer");
 }
 

@@ -19,7 +19,8 @@ constexpr std::array<std::pair<ModelFamily, std::string_view>, 4> kFamilies{{{Mo
 
 bool is_empty_value(const Json& value) {
     return value.is_null() || value == false || (value.is_number() && value == 0) ||
-           (value.is_string() && value == "") || (value.is_structured() && value.empty());
+           (value.is_string() && value.get_ref<const std::string&>().empty()) ||
+           (value.is_structured() && value.empty());
 }
 
 bool is_neutral(const Json& value, Neutral neutral) {

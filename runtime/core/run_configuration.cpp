@@ -52,6 +52,18 @@ void validate(const RunConfiguration& run) {
     }
 }
 
+std::string to_text(const HbmPages& pages) {
+    switch (pages.mode) {
+        case HbmPages::Mode::kAuto:
+            return "auto";
+        case HbmPages::Mode::kRing:
+            return "ring";
+        case HbmPages::Mode::kCount:
+            return std::to_string(pages.count);
+    }
+    return "";
+}
+
 std::string_view name_of(DeviceKind device) {
     return device == DeviceKind::kCpu ? "cpu" : "cuda";
 }

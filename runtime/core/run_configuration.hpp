@@ -3,6 +3,7 @@
 // model's shape.
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "runtime/core/dtype.hpp"
@@ -29,6 +30,7 @@ struct HbmPages {
     Mode mode = Mode::kAuto;
     std::int64_t count = 0;
 };
+std::string to_text(const HbmPages& pages);  // as in the flag: "auto", "ring" or the number
 
 struct RunConfiguration {
     DeviceKind device = DeviceKind::kCpu;
@@ -49,7 +51,7 @@ struct RunConfiguration {
 };
 
 // Throws UsageError naming the flag, the value found and what is allowed.
-void validate(const RunConfiguration& configuration);
+void validate(const RunConfiguration& run);
 
 std::string_view name_of(DeviceKind device);
 std::string_view name_of(AttentionMode attention);

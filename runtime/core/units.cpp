@@ -163,7 +163,7 @@ std::string format_duration(double seconds) {
         return fmt::format("{} min {:02} s", whole / 60, whole % 60);
     }
     const std::int64_t minutes = (whole + 30) / 60;
-    if (minutes < 24 * 60) {
+    if (minutes < std::int64_t{24} * 60) {
         return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
     }
     const std::int64_t hours = (minutes + 30) / 60;

@@ -21,7 +21,7 @@ void prepare_command_line(CLI::App& app, const std::string& footer) {
            "--version", [program] { return version_text(program); }, "print version, commit, CUDA, LibTorch and stop")
         ->group("Other");
     app.footer(footer);
-    app.formatter_fn([](const CLI::App* of, std::string, CLI::AppFormatMode) { return help_text(*of); });
+    app.formatter_fn([](const CLI::App* of, const std::string&, CLI::AppFormatMode) { return help_text(*of); });
 }
 
 std::optional<ExitCode> parse_command_line(CLI::App& app, int argc, const char* const* argv, std::ostream& out,

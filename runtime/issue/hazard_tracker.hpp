@@ -25,7 +25,7 @@ class HazardTracker {
 
     void begin(schedule::Engine engine);  // next operation, in program order
     void region(const schedule::RegionUse& use);
-    void frame(Tier tier, PageClass page_class, std::int32_t frame, schedule::Access access);
+    void frame(Tier tier, PageClass page_class, std::int32_t frame, schedule::Access how);
     // Ticket and waits of the operation begun last.
     Ticket finish(Tickets& waits);
 

@@ -9,7 +9,8 @@ std::int32_t activation_slots(const StepShape& step) {
     return step.run().keep == Keep::kNone ? layers : std::min(2, layers);
 }
 
-SequenceGenerator::SequenceGenerator(const StepShape& step, std::int64_t sequence, bool first_of_step, OperationSink& sink)
+SequenceGenerator::SequenceGenerator(const StepShape& step, std::int64_t sequence, bool first_of_step,
+                                     OperationSink& sink)
     : step_(step), sink_(sink), sequence_(sequence), first_of_step_(first_of_step), slots_(activation_slots(step)) {}
 
 void SequenceGenerator::generate() {
@@ -57,8 +58,9 @@ void SequenceGenerator::gradient_chunk(std::int64_t chunk) {
         qkv_backward(layer);
         release_pages(layer);
     }
-    emit_pass(Kind::kEmbeddingBackward, 0, 3 * rows_ * step_.model().hidden * step_.accumulator_bytes(),
-              {end(RegionName::kStreamGradient), read(RegionName::kTokens, token_slot()), write(RegionName::kGradients)});
+    emit_pass(
+        Kind::kEmbeddingBackward, 0, 3 * rows_ * step_.model().hidden * step_.accumulator_bytes(),
+        {end(RegionName::kStreamGradient), read(RegionName::kTokens, token_slot()), write(RegionName::kGradients)});
 }
 
 void SequenceGenerator::begin_chunk(Phase phase, std::int64_t chunk) {
@@ -88,14 +90,15 @@ void SequenceGenerator::emit_linear(Kind kind, std::int64_t layer, GemmCost cost
     emit(operation);
 }
 
-void SequenceGenerator::emit_pass(Kind kind, std::int64_t layer, std::int64_t bytes, InlineVector<RegionUse, 8> regions) {
+void SequenceGenerator::emit_pass(Kind kind, std::int64_t layer, std::int64_t bytes,
+                                  InlineVector<RegionUse, 8> regions) {
     Operation operation = make(kind, layer, 0, ElementwiseCost{bytes});
     operation.regions = regions;
     emit(operation);
 }
 
 void SequenceGenerator::emit_page_copies(Kind kind, Engine engine, std::int64_t layer, std::int64_t part, PageUse use,
-                                   const PageSet& pages) {
+                                         const PageSet& pages) {
     if (step_.run().offload == Offload::kNone) {
         return;  // every page has its home in HBM
     }

@@ -28,9 +28,9 @@ class SequenceGenerator {
   private:
     struct Keys;  // a range of keys that one attention operation reads
     struct ForwardMode {
-        bool writes_kv = true;        // K/V of the chunk do not exist yet
-        bool attends_last = true;     // the last layer attends (else it only writes K/V)
-        bool keeps = false;           // copies what is kept to its page
+        bool writes_kv = true;     // K/V of the chunk do not exist yet
+        bool attends_last = true;  // the last layer attends (else it only writes K/V)
+        bool keeps = false;        // copies what is kept to its page
     };
 
     // generator.cpp
@@ -69,7 +69,8 @@ class SequenceGenerator {
     void mlp_backward(std::int64_t layer);
     void output_backward(std::int64_t layer);
     void attention_backward(std::int64_t layer);
-    void attend_backward_window(std::int64_t layer, std::int64_t part, const Keys& kv, const PageSet& gradients, bool last);
+    void attend_backward_window(std::int64_t layer, std::int64_t part, const Keys& kv, const PageSet& gradients,
+                                bool last);
     void qkv_backward(std::int64_t layer);
     void release_pages(std::int64_t layer);
 

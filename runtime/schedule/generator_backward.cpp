@@ -8,7 +8,8 @@ void SequenceGenerator::load_activation(std::int64_t layer) {
     const bool from_host = step_.run().offload == Offload::kHost;
     Operation load = make(Kind::kLoadActivation, layer, 0, CopyCost{step_.kept_bytes(rows_), 1});
     load.engine = from_host ? Engine::kHostToDevice : Engine::kCompute;
-    load.regions = {write(kLayerInput, slot(layer)), write(kAttentionOutput, slot(layer)), write(kLogSumExp, slot(layer))};
+    load.regions = {write(kLayerInput, slot(layer)), write(kAttentionOutput, slot(layer)),
+                    write(kLogSumExp, slot(layer))};
     load.requests.push_back({PageUse::kRead, kept_page(layer), 1});
     emit(load);
 }
@@ -36,7 +37,8 @@ void SequenceGenerator::loss_tile(std::int64_t tile, std::int64_t tiles) {
     };
     emit_tile(Kind::kFinalNorm, ElementwiseCost{2 * row_bytes * model.hidden},
               {read(kFinalHidden), read(kWeights), begin(kTileNormed)});
-    emit_tile(Kind::kLinearHead, gemm(rows, model.vocab, model.hidden), {read(kTileNormed), read(kWeights), begin(kLogits)});
+    emit_tile(Kind::kLinearHead, gemm(rows, model.vocab, model.hidden),
+              {read(kTileNormed), read(kWeights), begin(kLogits)});
     emit_tile(Kind::kCrossEntropy, ElementwiseCost{3 * row_bytes * model.vocab},
               {read(kTokens, token_slot()), write(kLogits), write(kScalars)});
     emit_tile(Kind::kLinearHeadWeightGradient, gemm(model.vocab, model.hidden, rows, true),
@@ -92,7 +94,8 @@ void SequenceGenerator::attention_backward(std::int64_t layer) {
         attend_backward_window(layer, window, window_keys(layer, window, PageClass::kKv),
                                window_keys(layer, window, PageClass::kKvGradient).pages, false);
     }
-    attend_backward_window(layer, windows, own_keys(layer, PageClass::kKv), own_pages(PageClass::kKvGradient, layer), true);
+    attend_backward_window(layer, windows, own_keys(layer, PageClass::kKv), own_pages(PageClass::kKvGradient, layer),
+                           true);
 }
 
 void SequenceGenerator::attend_backward_window(std::int64_t layer, std::int64_t part, const Keys& kv,
@@ -100,12 +103,8 @@ void SequenceGenerator::attend_backward_window(std::int64_t layer, std::int64_t 
     emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part, PageUse::kRead, kv.pages);
     emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part, PageUse::kFetchIfAlive, gradients);
     Operation backward = make(Kind::kAttentionBackward, layer, part, attention_cost(kv, true));
-    backward.regions = {read(kQuery),
-                        read_and(last, kOutputGradient),
-                        read(kLogSumExp, slot(layer)),
-                        read_and(last, kDelta),
-                        write_and(part == 0, kQueryGradient),
-                        scratch(kAttentionScratch)};
+    backward.regions = {read(kQuery),           read_and(last, kOutputGradient),      read(kLogSumExp, slot(layer)),
+                        read_and(last, kDelta), write_and(part == 0, kQueryGradient), scratch(kAttentionScratch)};
     backward.requests = {PageRequest{PageUse::kRead, kv.pages, kv.pages.count},
                          PageRequest{PageUse::kAccumulate, gradients, gradients.count}};
     emit(backward);
@@ -117,7 +116,8 @@ void SequenceGenerator::attend_backward_window(std::int64_t layer, std::int64_t 
 void SequenceGenerator::qkv_backward(std::int64_t layer) {
     const ModelShape& model = step_.model();
     const std::int64_t width = step_.qkv_width();
-    Operation rope = make(Kind::kRopeBackward, layer, 0, ElementwiseCost{3 * rows_ * width * step_.accumulator_bytes()});
+    Operation rope =
+        make(Kind::kRopeBackward, layer, 0, ElementwiseCost{3 * rows_ * width * step_.accumulator_bytes()});
     rope.regions = {write_end(kQueryGradient), write_end(kQuery), write(kQkv), read(kWeights), write(kGradients)};
     const PageSet own = own_pages(PageClass::kKvGradient, layer);
     rope.requests.push_back({PageUse::kRead, own, own.count});

@@ -111,7 +111,8 @@ void SequenceGenerator::mlp_up(std::int64_t layer, bool for_backward) {
     const std::int64_t bytes = step_.compute_bytes();
     emit_linear(Kind::kLinearOutput, layer, gemm(rows_, model.hidden, model.query_width()),
                 {read(kLayerInput, slot(layer)), read(kAttentionOutput, slot(layer)), read(kWeights), begin(kMiddle)});
-    emit_pass(Kind::kPostNorm, layer, 2 * rows_ * model.hidden * bytes, {read(kMiddle), read(kWeights), begin(kNormed)});
+    emit_pass(Kind::kPostNorm, layer, 2 * rows_ * model.hidden * bytes,
+              {read(kMiddle), read(kWeights), begin(kNormed)});
     emit_linear(Kind::kLinearGateUp, layer, gemm(rows_, 2 * model.ffn, model.hidden),
                 {read_and(!for_backward, kNormed), read(kWeights), begin(kGateUp)});
     emit_pass(Kind::kSwiglu, layer, 3 * rows_ * model.ffn * bytes,

@@ -5,22 +5,38 @@
 
 namespace oomb::schedule {
 
-inline RegionUse read(RegionName region, std::int32_t slot = 0) { return {region, slot, Access::kRead}; }
-inline RegionUse write(RegionName region, std::int32_t slot = 0) { return {region, slot, Access::kWrite}; }
+inline RegionUse read(RegionName region, std::int32_t slot = 0) {
+    return {region, slot, Access::kRead};
+}
+inline RegionUse write(RegionName region, std::int32_t slot = 0) {
+    return {region, slot, Access::kWrite};
+}
 // First write of a life: what was there before means nothing.
-inline RegionUse begin(RegionName region) { return {region, 0, Access::kWrite, true, false}; }
+inline RegionUse begin(RegionName region) {
+    return {region, 0, Access::kWrite, true, false};
+}
 // Last read of a life.
-inline RegionUse end(RegionName region) { return {region, 0, Access::kRead, false, true}; }
+inline RegionUse end(RegionName region) {
+    return {region, 0, Access::kRead, false, true};
+}
 // Last use of a life, with the buffer as working space.
-inline RegionUse write_end(RegionName region) { return {region, 0, Access::kWrite, false, true}; }
+inline RegionUse write_end(RegionName region) {
+    return {region, 0, Access::kWrite, false, true};
+}
 // Lives within one operation.
-inline RegionUse scratch(RegionName region) { return {region, 0, Access::kWrite, true, true}; }
+inline RegionUse scratch(RegionName region) {
+    return {region, 0, Access::kWrite, true, true};
+}
 
-inline RegionUse read_and(bool ends, RegionName region) { return {region, 0, Access::kRead, false, ends}; }
-inline RegionUse write_and(bool begins, RegionName region) { return {region, 0, Access::kWrite, begins, false}; }
+inline RegionUse read_and(bool ends, RegionName region) {
+    return {region, 0, Access::kRead, false, ends};
+}
+inline RegionUse write_and(bool begins, RegionName region) {
+    return {region, 0, Access::kWrite, begins, false};
+}
 
 struct SequenceGenerator::Keys {
-    std::int64_t first = 0;   // absolute position of the first key
+    std::int64_t first = 0;  // absolute position of the first key
     std::int64_t tokens = 0;
     PageSet pages;
 };

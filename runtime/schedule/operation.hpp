@@ -22,48 +22,48 @@ enum class Phase : std::uint8_t { kFill, kForward, kBackward, kOptimizer };
 inline constexpr int kPhases = 4;
 
 // Kinds in the order of a step. "Linear" kinds are GEMMs; their backwards are two: by input and by weight.
-#define OOMB_OPERATION_KINDS(X)                                                                                      \
-    X(kZeroGradients, "zero_gradients")                                                                              \
-    X(kLoadTokens, "load_tokens")                                                                                    \
-    X(kEmbedding, "embedding")                                                                                       \
-    X(kInputNorm, "input_norm")                                                                                      \
-    X(kLinearQkv, "linear_qkv")                                                                                      \
-    X(kRope, "rope")                                                                                                 \
-    X(kFetch, "fetch")                                                                                               \
-    X(kAttention, "attention")                                                                                       \
-    X(kMerge, "merge")                                                                                               \
-    X(kFinishAttention, "finish_attention")                                                                          \
-    X(kWriteBack, "write_back")                                                                                      \
-    X(kKeepActivation, "keep_activation")                                                                            \
-    X(kLoadActivation, "load_activation")                                                                            \
-    X(kLinearOutput, "linear_output")                                                                                \
-    X(kPostNorm, "post_norm")                                                                                        \
-    X(kLinearGateUp, "linear_gate_up")                                                                               \
-    X(kSwiglu, "swiglu")                                                                                             \
-    X(kLinearDown, "linear_down")                                                                                    \
-    X(kFinalNorm, "final_norm")                                                                                      \
-    X(kLinearHead, "linear_head")                                                                                    \
-    X(kCrossEntropy, "cross_entropy")                                                                                \
-    X(kLinearHeadWeightGradient, "linear_head_weight_gradient")                                                      \
-    X(kLinearHeadInputGradient, "linear_head_input_gradient")                                                        \
-    X(kFinalNormBackward, "final_norm_backward")                                                                     \
-    X(kLinearDownWeightGradient, "linear_down_weight_gradient")                                                      \
-    X(kLinearDownInputGradient, "linear_down_input_gradient")                                                        \
-    X(kSwigluBackward, "swiglu_backward")                                                                            \
-    X(kLinearGateUpWeightGradient, "linear_gate_up_weight_gradient")                                                 \
-    X(kLinearGateUpInputGradient, "linear_gate_up_input_gradient")                                                   \
-    X(kPostNormBackward, "post_norm_backward")                                                                       \
-    X(kLinearOutputWeightGradient, "linear_output_weight_gradient")                                                  \
-    X(kLinearOutputInputGradient, "linear_output_input_gradient")                                                    \
-    X(kAttentionDelta, "attention_delta")                                                                            \
-    X(kAttentionBackward, "attention_backward")                                                                      \
-    X(kRopeBackward, "rope_backward")                                                                                \
-    X(kLinearQkvWeightGradient, "linear_qkv_weight_gradient")                                                        \
-    X(kLinearQkvInputGradient, "linear_qkv_input_gradient")                                                          \
-    X(kInputNormBackward, "input_norm_backward")                                                                     \
-    X(kRelease, "release")                                                                                           \
-    X(kEmbeddingBackward, "embedding_backward")                                                                      \
-    X(kGradientNorm, "gradient_norm")                                                                                \
+#define OOMB_OPERATION_KINDS(X)                                      \
+    X(kZeroGradients, "zero_gradients")                              \
+    X(kLoadTokens, "load_tokens")                                    \
+    X(kEmbedding, "embedding")                                       \
+    X(kInputNorm, "input_norm")                                      \
+    X(kLinearQkv, "linear_qkv")                                      \
+    X(kRope, "rope")                                                 \
+    X(kFetch, "fetch")                                               \
+    X(kAttention, "attention")                                       \
+    X(kMerge, "merge")                                               \
+    X(kFinishAttention, "finish_attention")                          \
+    X(kWriteBack, "write_back")                                      \
+    X(kKeepActivation, "keep_activation")                            \
+    X(kLoadActivation, "load_activation")                            \
+    X(kLinearOutput, "linear_output")                                \
+    X(kPostNorm, "post_norm")                                        \
+    X(kLinearGateUp, "linear_gate_up")                               \
+    X(kSwiglu, "swiglu")                                             \
+    X(kLinearDown, "linear_down")                                    \
+    X(kFinalNorm, "final_norm")                                      \
+    X(kLinearHead, "linear_head")                                    \
+    X(kCrossEntropy, "cross_entropy")                                \
+    X(kLinearHeadWeightGradient, "linear_head_weight_gradient")      \
+    X(kLinearHeadInputGradient, "linear_head_input_gradient")        \
+    X(kFinalNormBackward, "final_norm_backward")                     \
+    X(kLinearDownWeightGradient, "linear_down_weight_gradient")      \
+    X(kLinearDownInputGradient, "linear_down_input_gradient")        \
+    X(kSwigluBackward, "swiglu_backward")                            \
+    X(kLinearGateUpWeightGradient, "linear_gate_up_weight_gradient") \
+    X(kLinearGateUpInputGradient, "linear_gate_up_input_gradient")   \
+    X(kPostNormBackward, "post_norm_backward")                       \
+    X(kLinearOutputWeightGradient, "linear_output_weight_gradient")  \
+    X(kLinearOutputInputGradient, "linear_output_input_gradient")    \
+    X(kAttentionDelta, "attention_delta")                            \
+    X(kAttentionBackward, "attention_backward")                      \
+    X(kRopeBackward, "rope_backward")                                \
+    X(kLinearQkvWeightGradient, "linear_qkv_weight_gradient")        \
+    X(kLinearQkvInputGradient, "linear_qkv_input_gradient")          \
+    X(kInputNormBackward, "input_norm_backward")                     \
+    X(kRelease, "release")                                           \
+    X(kEmbeddingBackward, "embedding_backward")                      \
+    X(kGradientNorm, "gradient_norm")                                \
     X(kOptimizer, "optimizer")
 
 enum class Kind : std::uint8_t {
@@ -82,12 +82,12 @@ inline constexpr std::uint32_t kQueryPart = 1, kKeyPart = 2, kValuePart = 4;
 // Coordinates of an operation, packed into 64 bits: the same operation has the same id in every run, plan and trace.
 // `part` counts windows, page groups, row tiles or shards of one (chunk, layer, kind).
 struct OperationId {
-    std::uint16_t sequence = 0;  // 12 bits: sequence within the optimizer step (gradient accumulation)
-    Phase phase = Phase::kFill;  // 2 bits
-    std::uint16_t chunk = 0;     // 16 bits
-    std::uint16_t layer = 0;     // 9 bits
+    std::uint16_t sequence = 0;        // 12 bits: sequence within the optimizer step (gradient accumulation)
+    Phase phase = Phase::kFill;        // 2 bits
+    std::uint16_t chunk = 0;           // 16 bits
+    std::uint16_t layer = 0;           // 9 bits
     Kind kind = Kind::kZeroGradients;  // 6 bits
-    std::uint32_t part = 0;      // 19 bits
+    std::uint32_t part = 0;            // 19 bits
 
     bool operator==(const OperationId&) const = default;
 };
@@ -103,7 +103,8 @@ struct GemmCost {
 };
 
 // Attention of `queries` consecutive tokens over keys [first_key, first_key + keys), or over the pages of a list.
-// A query at position p sees key position j where j <= p, j >= document_start, and j > p - sliding_window (0 = no limit).
+// A query at position p sees key position j where j <= p, j >= document_start, and j > p - sliding_window (0 = no
+// limit).
 struct AttentionCost {
     std::int64_t first_query = 0, queries = 0;
     std::int64_t first_key = 0, keys = 0;

@@ -29,8 +29,8 @@ struct Plan {
     ModelShape model;
     RunConfiguration run;
     RegionTable regions;
-    std::vector<PoolPlan> pools;       // only pools with frames
-    std::int64_t resident_pages = 0;   // K/V pages whose home is HBM, first in time order over all layers
+    std::vector<PoolPlan> pools;      // only pools with frames
+    std::int64_t resident_pages = 0;  // K/V pages whose home is HBM, first in time order over all layers
     std::int64_t arena_bytes[kTiers] = {0, 0};
     std::int64_t page_table_bytes = 0;  // host memory outside the arena: one record per page and per frame
 

@@ -8,9 +8,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json model_to_json(const ModelShape& model) {
-    return {{"layers", model.layers},       {"hidden", model.hidden},         {"query_heads", model.query_heads},
-            {"kv_heads", model.kv_heads},   {"head_dim", model.head_dim},     {"ffn", model.ffn},
-            {"vocab", model.vocab},         {"parameters", model.parameters()}};
+    return {{"layers", model.layers},     {"hidden", model.hidden},          {"query_heads", model.query_heads},
+            {"kv_heads", model.kv_heads}, {"head_dim", model.head_dim},      {"ffn", model.ffn},
+            {"vocab", model.vocab},       {"parameters", model.parameters()}};
 }
 
 Json run_to_json(const RunConfiguration& run) {
@@ -23,6 +23,7 @@ Json run_to_json(const RunConfiguration& run) {
             {"attention", name_of(run.attention)},
             {"offload", name_of(run.offload)},
             {"keep", name_of(run.keep)},
+            {"hbm_pages", to_text(run.hbm_pages)},
             {"compute_dtype", name_of(run.compute)},
             {"accumulator_dtype", name_of(run.accumulator)},
             {"optimizer", run.optimizer},

@@ -6,7 +6,8 @@
 
 namespace oomb::schedule {
 
-// Tier, slot size and number of slots of every region; offsets are still 0. A region that the run does not use is empty.
+// Tier, slot size and number of slots of every region; offsets are still 0. A region that the run does not use is
+// empty.
 RegionTable region_sizes(const StepShape& step);
 
 // Queries that the CPU's attention takes at a time.

@@ -10,7 +10,9 @@
 
 namespace oomb::schedule {
 
-constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+    return (a + b - 1) / b;
+}
 
 class StepShape {
   public:

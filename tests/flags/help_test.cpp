@@ -7,7 +7,7 @@
 #include "runtime/flags/command_line.hpp"
 #include "runtime/flags/run_flags.hpp"
 
-using namespace oomb;
+namespace oomb {
 
 namespace {
 
@@ -60,3 +60,5 @@ TEST_CASE("an exception becomes one line and an exit code") {
           "program: too large\nprogram: --x: wrong; program --help lists the flags\nprogram: f: damaged\n"
           "program: the system gave no more memory\nprogram: other\n");
 }
+
+}  // namespace oomb

@@ -7,7 +7,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
 
-using namespace oomb;
+namespace oomb {
 
 namespace {
 
@@ -99,3 +99,5 @@ TEST_CASE("the warning about positions begins one token past them") {
     run.context_tokens = 4097;
     CHECK(position_warning(run, model).has_value());
 }
+
+}  // namespace oomb

@@ -8,8 +8,8 @@
 #include "runtime/core/json.hpp"
 #include "tests/simulator/plan_call.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
+namespace oomb::test {
+
 using simulator::Alternative;
 
 namespace {
@@ -133,3 +133,5 @@ TEST_CASE("several changes at once: time first, then the context; free memory co
     CHECK(limited[1].fits());
     CHECK_FALSE(limited[1].costs_only_time);
 }
+
+}  // namespace oomb::test

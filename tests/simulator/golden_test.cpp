@@ -8,8 +8,7 @@
 #include "runtime/core/text_file.hpp"
 #include "tests/simulator/plan_call.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
+namespace oomb::test {
 
 namespace {
 
@@ -51,3 +50,5 @@ TEST_CASE("a plan for the CPU, more positions than the model knows") {
                                    "cpu --gpu-memory 4GiB --host-memory 4GiB",
                                    "smollm2-135m"));
 }
+
+}  // namespace oomb::test

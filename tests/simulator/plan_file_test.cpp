@@ -8,8 +8,7 @@
 #include "runtime/schedule/region.hpp"
 #include "tests/simulator/plan_call.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
+namespace oomb::test {
 
 namespace {
 
@@ -90,3 +89,5 @@ TEST_CASE("regions and pools add up to the peaks as the document says") {
 TEST_CASE("equal flags give equal bytes") {
     CHECK(plan_file("--context 64K --offload host").dump() == plan_file("--context 64K --offload host").dump());
 }
+
+}  // namespace oomb::test

@@ -6,8 +6,8 @@
 
 #include "tests/simulator/plan_call.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
+namespace oomb::test {
+
 using schedule::RegionName;
 
 namespace {
@@ -104,3 +104,5 @@ TEST_CASE("no member of the working buffers is larger than they are together") {
         CHECK(members == 6);
     }
 }
+
+}  // namespace oomb::test

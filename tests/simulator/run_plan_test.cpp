@@ -7,8 +7,7 @@
 #include "simulator/cli/run_plan.hpp"
 #include "tests/simulator/plan_call.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
+namespace oomb::test {
 
 namespace {
 
@@ -144,3 +143,5 @@ TEST_CASE("--version and --help end with 0") {
     CHECK(call_plan({"--help"}).code == 0);
     CHECK(call_plan({"--help"}).err.empty());
 }
+
+}  // namespace oomb::test

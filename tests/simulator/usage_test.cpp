@@ -5,8 +5,7 @@
 
 #include "tests/simulator/plan_call.hpp"
 
-using namespace oomb;
-using namespace oomb::test;
+namespace oomb::test {
 
 namespace {
 
@@ -80,3 +79,5 @@ TEST_CASE("the largest context that is allowed is planned without overflow") {
         CHECK_FALSE((call.out[at + 2] >= '0' && call.out[at + 2] <= '9'));
     }
 }
+
+}  // namespace oomb::test

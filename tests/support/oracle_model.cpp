@@ -35,10 +35,12 @@ Tensor rope(const Tensor& x, const ModelShape& shape) {
     Tensor angles = at::empty({x.size(0), 1, half}, at::kDouble);
     for (std::int64_t position = 0; position < x.size(0); ++position) {
         for (std::int64_t i = 0; i < half; ++i) {
-            angles[position][0][i] = static_cast<double>(position) * static_cast<double>(frequencies.inverse_frequency[i]);
+            angles[position][0][i] =
+                static_cast<double>(position) * static_cast<double>(frequencies.inverse_frequency[i]);
         }
     }
-    const Tensor cosine = angles.cos() * frequencies.attention_factor, sine = angles.sin() * frequencies.attention_factor;
+    const Tensor cosine = angles.cos() * frequencies.attention_factor,
+                 sine = angles.sin() * frequencies.attention_factor;
     const Tensor a = x.narrow(2, 0, half), b = x.narrow(2, half, half);
     return at::cat({a * cosine - b * sine, b * cosine + a * sine}, 2);
 }
@@ -73,7 +75,8 @@ Tensor mlp(const Model& model, const Tensor& x, std::int64_t layer) {
     const ModelShape& shape = model.shape;
     const Tensor gate = x.matmul(model.matrix(ParameterKind::kGateWeight, layer, shape.ffn, shape.hidden).t());
     const Tensor up = x.matmul(model.matrix(ParameterKind::kUpWeight, layer, shape.ffn, shape.hidden).t());
-    return (gate * gate.sigmoid() * up).matmul(model.matrix(ParameterKind::kDownWeight, layer, shape.hidden, shape.ffn).t());
+    return (gate * gate.sigmoid() * up)
+        .matmul(model.matrix(ParameterKind::kDownWeight, layer, shape.hidden, shape.ffn).t());
 }
 
 Tensor int_tensor(std::span<const std::int32_t> values) {
@@ -93,7 +96,8 @@ Tensor loss_sum(const Model& model, const trainer::SequenceView& sequence) {
         x = x + mlp(model, norm(ParameterKind::kPostNorm), layer);
     }
     x = rms_norm(x, model.vector(ParameterKind::kFinalNorm, -1, shape.hidden), shape.rms_norm_eps);
-    const Tensor log_p = x.matmul(model.matrix(ParameterKind::kHead, -1, shape.vocab, shape.hidden).t()).log_softmax(-1);
+    const Tensor log_p =
+        x.matmul(model.matrix(ParameterKind::kHead, -1, shape.vocab, shape.hidden).t()).log_softmax(-1);
     const Tensor targets = int_tensor(sequence.targets);
     const Tensor valid = targets.ge(0).nonzero().view({-1});
     return -log_p.index_select(0, valid).gather(1, targets.index_select(0, valid).view({-1, 1})).sum();

@@ -5,9 +5,9 @@
 namespace oomb::testing {
 namespace {
 
-// Sums of at most ~1e5 products of unit scale, rounded at 1.1e-16 each and added in another order: 1e-12 to 1e-11 of the
-// tensor's norm. A tensor whose gradient is zero up to rounding (a key bias: softmax does not see it) is measured against
-// its layer's gradient instead.
+// Sums of at most ~1e5 products of unit scale, rounded at 1.1e-16 each and added in another order: 1e-12 to 1e-11 of
+// the tensor's norm. A tensor whose gradient is zero up to rounding (a key bias: softmax does not see it) is measured
+// against its layer's gradient instead.
 constexpr double kTolerance = 1e-10;
 
 void check_gradients(const trainer::ParameterLayout& layout, const std::vector<double>& found,
@@ -58,8 +58,8 @@ RunConfiguration offloaded(RunConfiguration run, Keep keep) {
 }
 
 TEST_CASE("any context and chunk: multiples, ragged ends, one chunk, one token") {
-    const std::pair<std::int64_t, std::int64_t> cases[] = {{64, 16}, {61, 16}, {50, 8}, {23, 24}, {24, 24}, {1, 8},
-                                                           {9, 8},   {17, 16}, {40, 40}};
+    const std::pair<std::int64_t, std::int64_t> cases[] = {{64, 16}, {61, 16}, {50, 8},  {23, 24}, {24, 24},
+                                                           {1, 8},   {9, 8},   {17, 16}, {40, 40}};
     for (const auto& [context, chunk] : cases) {
         check_step(small_shape(), small_run(context, chunk));
         check_step(small_shape(), offloaded(small_run(context, chunk), Keep::kNone));
@@ -74,7 +74,8 @@ TEST_CASE("kept inputs and outputs without offload") {
 }
 
 TEST_CASE("every head ratio and head size") {
-    const std::tuple<std::int64_t, std::int64_t, std::int64_t> cases[] = {{2, 2, 64}, {3, 1, 64}, {7, 1, 64}, {6, 2, 128}};
+    const std::tuple<std::int64_t, std::int64_t, std::int64_t> cases[] = {
+        {2, 2, 64}, {3, 1, 64}, {7, 1, 64}, {6, 2, 128}};
     for (const auto& [query_heads, kv_heads, head_dim] : cases) {
         ModelShape shape = small_shape();
         shape.query_heads = query_heads;
@@ -103,7 +104,8 @@ TEST_CASE("ignored targets count neither in the sum nor in the divisor") {
 
 TEST_CASE("accumulation over unequal sequences divides once by all valid targets") {
     const ModelShape shape = small_shape();
-    const std::vector<TestSequence> sequences = {random_sequence(50, shape.vocab, 1, 0.2), random_sequence(3, shape.vocab, 2),
+    const std::vector<TestSequence> sequences = {random_sequence(50, shape.vocab, 1, 0.2),
+                                                 random_sequence(3, shape.vocab, 2),
                                                  random_sequence(33, shape.vocab, 3, 0.7)};
     check_step(shape, small_run(50, 16), sequences);
     check_step(shape, offloaded(small_run(50, 16), Keep::kInputAndOutput), sequences);

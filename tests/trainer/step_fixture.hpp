@@ -62,7 +62,8 @@ inline std::vector<double> random_weights(const trainer::ParameterLayout& layout
     for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
         const auto& parameter = layout.parameters()[i];
         const bool norm = trainer::is_norm(parameter.kind);
-        const double spread = parameter.shape.size() == 2 ? 1.0 / std::sqrt(static_cast<double>(parameter.shape[1])) : 0.2;
+        const double spread =
+            parameter.shape.size() == 2 ? 1.0 / std::sqrt(static_cast<double>(parameter.shape[1])) : 0.2;
         for (std::int64_t j = 0; j < parameter.elements; ++j) {
             weights[layout.offset(i) + j] = (norm ? 1.0 : 0.0) + spread * normal(random);
         }

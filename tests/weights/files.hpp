@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -52,9 +51,7 @@ inline std::string read_file(const std::filesystem::path& path) {
 
 template <class T>
 std::string bytes_of_values(const std::vector<T>& values) {
-    std::string bytes(values.size() * sizeof(T), '\0');
-    std::memcpy(bytes.data(), values.data(), bytes.size());
-    return bytes;
+    return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
 // A safetensors file: the length of `header`, the header as it stands, the data.

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
+
 #include "runtime/core/error.hpp"
 #include "tests/weights/files.hpp"
 

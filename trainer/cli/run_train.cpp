@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <iostream>
 
+#include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
 #include "runtime/flags/run_flags.hpp"
 #include "simulator/explain.hpp"
 #include "simulator/render.hpp"
-#include "runtime/core/units.hpp"
 #include "trainer/cli/train_flags.hpp"
 #include "trainer/cpu/make_cpu_backend.hpp"
 
@@ -29,7 +29,8 @@ constexpr const char* kFooter =
     "\n"
     "Example: a model folder on its own tokens, 2,048 at a time in chunks of 256\n"
     "  python tools/tokenize.py --model smollm2 --out data.npy text/\n"
-    "  oomb-train --model smollm2 --data data.npy --context 2K --chunk 256 --steps 100 --learning-rate 1e-4 --out tuned\n";
+    "  oomb-train --model smollm2 --data data.npy --context 2K --chunk 256 --steps 100 --learning-rate 1e-4 --out "
+    "tuned\n";
 
 std::atomic<bool> stop_requested{false};
 
@@ -49,10 +50,13 @@ std::string join(int argc, const char* const* argv) {
 
 void check_device(const RunConfiguration& run) {
     if (run.device == DeviceKind::kCuda) {
-        fail<UnsupportedError>("--device cuda: this version trains on the CPU only; take --device cpu (oomb-plan plans for both)");
+        fail<UnsupportedError>(
+            "--device cuda: this version trains on the CPU only; take --device cpu (oomb-plan plans for both)");
     }
     if (run.compute == DType::kBF16) {
-        fail<UsageError>("--dtype bf16: the CPU computes in fp32 or fp64; take --dtype fp32 (bf16 weights are read and written as they are)");
+        fail<UsageError>(
+            "--dtype bf16: the CPU computes in fp32 or fp64; take --dtype fp32 (bf16 weights are read and written as "
+            "they are)");
     }
 }
 
@@ -86,8 +90,9 @@ ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::st
                stderr);
     std::signal(SIGINT, on_signal);
     std::signal(SIGTERM, on_signal);
-    run_training(options, plan, [&](const schedule::Plan& p) { return make_cpu_backend(p, options.threads); },
-                 stop_requested, stderr);
+    run_training(
+        options, plan, [&](const schedule::Plan& p) { return make_cpu_backend(p, options.threads); }, stop_requested,
+        stderr);
     return ExitCode::kDone;
 }
 

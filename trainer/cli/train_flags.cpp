@@ -19,13 +19,16 @@ void check_count(std::string_view flag, std::int64_t found, std::int64_t least, 
 }
 
 void add_data_flags(CLI::App& app, TrainingOptions& options) {
-    app.add_option("--data", options.data, "tokens: a .npy of uint16 or uint32 made by tools/tokenize.py, or any other file, of which each byte is a token")
+    app.add_option("--data", options.data,
+                   "tokens: a .npy of uint16 or uint32 made by tools/tokenize.py, or any other file, of which each "
+                   "byte is a token")
         ->type_name("FILE")
         ->group("Data and output");
     app.add_option("--out", options.out, "write the trained model here, as a Hugging Face folder; must not exist")
         ->type_name("DIR")
         ->group("Data and output");
-    app.add_option("--save-every", options.save_every, "also write <out>-step<N> after every N steps; 0: only at the end")
+    app.add_option("--save-every", options.save_every,
+                   "also write <out>-step<N> after every N steps; 0: only at the end")
         ->type_name("N")
         ->capture_default_str()
         ->group("Data and output");
@@ -46,13 +49,15 @@ void add_optimizer_flags(CLI::App& app, TrainFlags& flags) {
     add("--steps", options.learning_rate.steps, "optimizer steps", "N");
     add("--learning-rate", options.learning_rate.peak, "peak learning rate", "X");
     add("--warmup-steps", options.learning_rate.warmup_steps, "steps over which the learning rate rises from 0", "N");
-    add("--schedule", flags.schedule, "learning rate after the warm-up: cosine down to 0, or constant", "cosine|constant");
+    add("--schedule", flags.schedule, "learning rate after the warm-up: cosine down to 0, or constant",
+        "cosine|constant");
     add("--gradient-accumulation", options.accumulation, "sequences of --context tokens per optimizer step", "N");
     add("--weight-decay", options.optimizer.weight_decay, "decoupled; not on norms and biases", "X");
     add("--beta1", options.optimizer.beta1, "decay of the first moment", "X");
     add("--beta2", options.optimizer.beta2, "decay of the second moment", "X");
     add("--epsilon", options.optimizer.epsilon, "added to the root of the second moment", "X");
-    add("--max-grad-norm", options.optimizer.max_grad_norm, "clip the global gradient norm to this; 0: no clipping", "X");
+    add("--max-grad-norm", options.optimizer.max_grad_norm, "clip the global gradient norm to this; 0: no clipping",
+        "X");
 }
 
 }  // namespace
@@ -64,7 +69,8 @@ void add_train_flags(CLI::App& app, TrainFlags& flags) {
     options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     add_data_flags(app, options);
     add_optimizer_flags(app, flags);
-    app.add_flag("--from-scratch", options.from_scratch, "start from random weights; --model may then be a config file alone")
+    app.add_flag("--from-scratch", options.from_scratch,
+                 "start from random weights; --model may then be a config file alone")
         ->group("Run");
     app.add_option("--seed", options.seed, "of random weights")->type_name("N")->capture_default_str()->group("Run");
     app.add_option("--threads", options.threads, "CPU threads; the same number gives the same bits")

@@ -1,5 +1,5 @@
-// Attention of the CPU backend over one window: the window's pages side by side, then matrix products per query head and
-// tile of queries. kernels/cpu/attention.hpp is the plain definition it must agree with.
+// Attention of the CPU backend over one window: the window's pages side by side, then matrix products per query head
+// and tile of queries. kernels/cpu/attention.hpp is the plain definition it must agree with.
 
 #include <ATen/ops/amax.h>
 #include <ATen/ops/exp.h>
@@ -26,9 +26,9 @@ namespace {
 // Parts of the attention scratch region; attention_scratch_bytes() is their sum.
 template <class T>
 struct Scratch {
-    T *k, *v, *dk, *dv;      // [keys, kv_heads, head_dim]
-    T *scores, *gradients;   // [query tile, keys]
-    T *row_max, *row_sum;    // [query tile]
+    T *k, *v, *dk, *dv;     // [keys, kv_heads, head_dim]
+    T *scores, *gradients;  // [query tile, keys]
+    T *row_max, *row_sum;   // [query tile]
 
     Scratch(T* start, std::int64_t keys, std::int64_t kv_width, std::int64_t tile) {
         T** const parts[] = {&k, &v, &dk, &dv, &scores, &gradients, &row_max, &row_sum};
@@ -48,8 +48,8 @@ struct Scratch {
 struct Tile {
     std::int64_t head = 0, kv_head = 0;
     std::int64_t first = 0, rows = 0;
-    std::int64_t keys = 0;         // visible to the last row
-    std::int64_t first_masked = 0; // row r sees keys up to first_masked + r; all rows see all where that is >= keys
+    std::int64_t keys = 0;          // visible to the last row
+    std::int64_t first_masked = 0;  // row r sees keys up to first_masked + r; all rows see all where that is >= keys
 };
 
 template <class Visit>
@@ -226,13 +226,13 @@ void CpuBackend<T>::attention_delta(const Issued& issued) {
                                       .head_dim = model_.head_dim});
 }
 
-#define OOMB_ATTENTION(T)                                                                            \
-    template void CpuBackend<T>::attention(const Issued&);                                           \
-    template void CpuBackend<T>::attention_backward(const Issued&);                                  \
-    template void CpuBackend<T>::gather_window(const Issued&, std::size_t, T*);                      \
-    template void CpuBackend<T>::add_to_gradient_pages(const Issued&, std::size_t, const T*);        \
-    template void CpuBackend<T>::merge(const Issued&);                                               \
-    template void CpuBackend<T>::finish_attention(const Issued&);                                    \
+#define OOMB_ATTENTION(T)                                                                     \
+    template void CpuBackend<T>::attention(const Issued&);                                    \
+    template void CpuBackend<T>::attention_backward(const Issued&);                           \
+    template void CpuBackend<T>::gather_window(const Issued&, std::size_t, T*);               \
+    template void CpuBackend<T>::add_to_gradient_pages(const Issued&, std::size_t, const T*); \
+    template void CpuBackend<T>::merge(const Issued&);                                        \
+    template void CpuBackend<T>::finish_attention(const Issued&);                             \
     template void CpuBackend<T>::attention_delta(const Issued&);
 OOMB_ATTENTION(float)
 OOMB_ATTENTION(double)

@@ -31,11 +31,13 @@ void CpuBackend<T>::copy_pages(const Issued& issued) {
                 return memory_.frame(issued, tier, grant.page_class, plane, frame, access);
             };
             for (const paging::PageCopy& copy : grant.to_hbm) {
-                std::memcpy(at(Tier::kHbm, copy.hbm_frame, Access::kWrite), at(Tier::kHost, copy.host_frame, Access::kRead),
+                std::memcpy(at(Tier::kHbm, copy.hbm_frame, Access::kWrite),
+                            at(Tier::kHost, copy.host_frame, Access::kRead),
                             memory_.plane_bytes(Tier::kHbm, grant.page_class, plane));
             }
             for (const paging::PageCopy& copy : grant.to_host) {
-                std::memcpy(at(Tier::kHost, copy.host_frame, Access::kWrite), at(Tier::kHbm, copy.hbm_frame, Access::kRead),
+                std::memcpy(at(Tier::kHost, copy.host_frame, Access::kWrite),
+                            at(Tier::kHbm, copy.hbm_frame, Access::kRead),
                             memory_.plane_bytes(Tier::kHbm, grant.page_class, plane));
             }
         }
@@ -49,8 +51,8 @@ void CpuBackend<T>::copy_activation(const Issued& issued) {
     const bool keeps = issued.operation.id.kind == Kind::kKeepActivation;
     const paging::Grant& grant = issued.grants[0];
     const auto copy = [&](std::size_t plane, schedule::RegionName region, std::int64_t elements) {
-        auto* kept = reinterpret_cast<T*>(memory_.frame(issued, grant.tier, PageClass::kActivation, plane, grant.frames[0],
-                                                        keeps ? Access::kWrite : Access::kRead));
+        auto* kept = reinterpret_cast<T*>(memory_.frame(issued, grant.tier, PageClass::kActivation, plane,
+                                                        grant.frames[0], keeps ? Access::kWrite : Access::kRead));
         if (keeps) {
             std::copy_n(memory_.template read<T>(issued, region, elements), elements, kept);
         } else {
@@ -62,9 +64,9 @@ void CpuBackend<T>::copy_activation(const Issued& issued) {
     copy(2, kLogSumExp, rows * model_.query_heads);
 }
 
-#define OOMB_COPIES(T)                                          \
-    template void CpuBackend<T>::load_tokens(const Issued&);    \
-    template void CpuBackend<T>::copy_pages(const Issued&);     \
+#define OOMB_COPIES(T)                                       \
+    template void CpuBackend<T>::load_tokens(const Issued&); \
+    template void CpuBackend<T>::copy_pages(const Issued&);  \
     template void CpuBackend<T>::copy_activation(const Issued&);
 OOMB_COPIES(float)
 OOMB_COPIES(double)

@@ -179,7 +179,8 @@ void CpuBackend<T>::set_weight(std::size_t parameter, std::span<const std::byte>
 
 template <class T>
 TensorValues CpuBackend<T>::values_of(const T* region, std::size_t parameter) const {
-    return TensorValues(std::span<const T>(region + layout_.offset(parameter), layout_.parameters()[parameter].elements));
+    return TensorValues(
+        std::span<const T>(region + layout_.offset(parameter), layout_.parameters()[parameter].elements));
 }
 
 template <class T>

@@ -1,6 +1,6 @@
 #pragma once
-// The CPU backend: LibTorch multiplies matrices and attends over windows, our kernels do the rest, all on buffers of the
-// two arenas. T is float, or double for the oracle mode; accumulators are T as well.
+// The CPU backend: LibTorch multiplies matrices and attends over windows, our kernels do the rest, all on buffers of
+// the two arenas. T is float, or double for the oracle mode; accumulators are T as well.
 
 #include <array>
 #include <memory>
@@ -27,7 +27,7 @@ template <class T>
 class CpuBackend : public Backend {
   public:
     // `plan` outlives the backend. Weights, gradients and moments start undefined (zero unless checked).
-    CpuBackend(const schedule::Plan& plan, CpuBackendOptions options = {});
+    explicit CpuBackend(const schedule::Plan& plan, CpuBackendOptions options = {});
 
     void take(issue::IssuedOperation operation) override;
     void wait_idle() override { queues_->wait_idle(); }
@@ -84,8 +84,8 @@ class CpuBackend : public Backend {
     void rope_keys_to_pages(const Issued& issued);
     void rope_backward(const Issued& issued);
     void rotate(T* rows, std::int64_t count, std::int64_t heads, std::int64_t first_position, bool backward);
-    void head_norm(T* rows, std::int64_t count, std::int64_t heads, const T* weight);
-    void head_norm_backward(T* gradient, const T* input, std::int64_t count, std::int64_t heads, const T* weight,
+    void head_norm(T* rows, std::int64_t count, std::int64_t heads, const T* norm_weight);
+    void head_norm_backward(T* in_out, const T* input, std::int64_t count, std::int64_t heads, const T* norm_weight,
                             T* weight_gradient);
 
     // attention.cpp

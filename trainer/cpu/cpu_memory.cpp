@@ -26,8 +26,8 @@ std::byte* reserve(Tier tier, std::int64_t bytes) {
     }
     void* start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) {
-        fail<DoesNotFitError>("{} arena: the system refuses {} bytes ({}); lower --context or --chunk", name_of(tier), bytes,
-                              std::strerror(errno));
+        fail<DoesNotFitError>("{} arena: the system refuses {} bytes ({}); lower --context or --chunk", name_of(tier),
+                              bytes, std::strerror(errno));
     }
     return static_cast<std::byte*>(start);
 }

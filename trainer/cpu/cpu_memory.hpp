@@ -15,15 +15,15 @@ namespace oomb::trainer {
 
 class CpuMemory {
   public:
-    // Reserves both arenas (mmap, touched lazily); DoesNotFitError when the system refuses. `checked`: every byte starts
-    // as NaN, buffers become NaN again at the end of their lives, and unordered accesses throw.
+    // Reserves both arenas (mmap, touched lazily); DoesNotFitError when the system refuses. `checked`: every byte
+    // starts as NaN, buffers become NaN again at the end of their lives, and unordered accesses throw.
     CpuMemory(const schedule::Plan& plan, bool checked);
     ~CpuMemory();
     CpuMemory(const CpuMemory&) = delete;
     CpuMemory& operator=(const CpuMemory&) = delete;
 
-    // Start of a region that the operation declares, in the slot it declares. `elements` are what the caller will touch.
-    // InternalError if it declares the region not at all, or only to read.
+    // Start of a region that the operation declares, in the slot it declares. `elements` are what the caller will
+    // touch. InternalError if it declares the region not at all, or only to read.
     template <class T>
     T* write(const issue::IssuedOperation& issued, schedule::RegionName name, std::int64_t elements) {
         return static_cast<T*>(region(issued, name, elements * sizeof(T), schedule::Access::kWrite));
@@ -44,12 +44,13 @@ class CpuMemory {
     // From outside of operations, while idle.
     template <class T>
     T* idle(schedule::RegionName name) {
-        return reinterpret_cast<T*>(arena(region_of(plan_.regions, name).tier) + region_of(plan_.regions, name).offset_bytes);
+        return reinterpret_cast<T*>(arena(region_of(plan_.regions, name).tier) +
+                                    region_of(plan_.regions, name).offset_bytes);
     }
 
     void issued(const issue::IssuedOperation& operation);
     // After an operation: ends the lives it says (only when checked).
-    void end_lives(const issue::IssuedOperation& operation);
+    void end_lives(const issue::IssuedOperation& issued);
     std::int64_t touched_bytes(Tier tier) const { return touched_[static_cast<int>(tier)].load(); }
     // Bytes that set_* calls touch count as well.
     void note_touched(Tier tier, std::int64_t end_bytes);

@@ -54,7 +54,9 @@ void count_libtorch_memory() {
     c10::SetCPUAllocator(&counting, kAboveDefault);
 }
 
-std::int64_t libtorch_peak_bytes() { return peak_bytes.load(); }
+std::int64_t libtorch_peak_bytes() {
+    return peak_bytes.load();
+}
 
 void set_compute_threads(int threads) {
     at::set_num_threads(threads);

@@ -10,8 +10,8 @@ using schedule::Kind;
 using schedule::RegionName;
 using enum schedule::RegionName;
 
-// The columns of the qkv buffer that `part` names. The queries are a product of their own: a library's bits may change with
-// the number of columns, and queries computed alone must equal those computed beside keys and values.
+// The columns of the qkv buffer that `part` names. The queries are a product of their own: a library's bits may change
+// with the number of columns, and queries computed alone must equal those computed beside keys and values.
 template <class T>
 void CpuBackend<T>::linear_qkv(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, layer = issued.operation.id.layer, hidden = model_.hidden;
@@ -127,18 +127,19 @@ void CpuBackend<T>::linear_input_gradient(const Issued& issued) {
     const LinearBuffers buffers = buffers_of(issued.operation.id.kind);
     const auto& cost = std::get<schedule::GemmCost>(issued.operation.cost);
     const auto dy = matrix(memory_.template read<T>(issued, buffers.output_gradient, cost.m * cost.k), cost.m, cost.k);
-    const auto w = matrix(weight(issued, buffers.weight, buffers.in_layer ? issued.operation.id.layer : -1), cost.k, cost.n);
+    const auto w =
+        matrix(weight(issued, buffers.weight, buffers.in_layer ? issued.operation.id.layer : -1), cost.k, cost.n);
     auto dx = matrix(memory_.template write<T>(issued, buffers.input_gradient, cost.m * cost.n), cost.m, cost.n);
     at::mm_out(dx, dy, w);
 }
 
-#define OOMB_LINEAR(T)                                                    \
-    template void CpuBackend<T>::linear_qkv(const Issued&);               \
-    template void CpuBackend<T>::linear_output(const Issued&);            \
-    template void CpuBackend<T>::linear_gate_up(const Issued&);           \
-    template void CpuBackend<T>::linear_down(const Issued&);              \
-    template void CpuBackend<T>::linear_head(const Issued&);              \
-    template void CpuBackend<T>::linear_weight_gradient(const Issued&);   \
+#define OOMB_LINEAR(T)                                                  \
+    template void CpuBackend<T>::linear_qkv(const Issued&);             \
+    template void CpuBackend<T>::linear_output(const Issued&);          \
+    template void CpuBackend<T>::linear_gate_up(const Issued&);         \
+    template void CpuBackend<T>::linear_down(const Issued&);            \
+    template void CpuBackend<T>::linear_head(const Issued&);            \
+    template void CpuBackend<T>::linear_weight_gradient(const Issued&); \
     template void CpuBackend<T>::linear_input_gradient(const Issued&);
 OOMB_LINEAR(float)
 OOMB_LINEAR(double)

@@ -135,7 +135,8 @@ void CpuBackend<T>::cross_entropy(const Issued& issued) {
     const std::int64_t chunk_rows = std::min(plan_.run.chunk_tokens, plan_.run.context_tokens);
     const auto sum = kernels::cpu::cross_entropy<T>(
         {.logits = memory_.template write<T>(issued, kLogits, rows * model_.vocab),
-         .targets = memory_.template read<std::int32_t>(issued, kTokens, chunk_rows + first + rows) + chunk_rows + first,
+         .targets =
+             memory_.template read<std::int32_t>(issued, kTokens, chunk_rows + first + rows) + chunk_rows + first,
          .rows = rows,
          .vocab = model_.vocab,
          .scale = settings_.loss_scale});
@@ -180,16 +181,16 @@ void CpuBackend<T>::optimizer(const Issued& issued) {
     }
 }
 
-#define OOMB_PASSES(T)                                             \
-    template void CpuBackend<T>::zero_gradients(const Issued&);    \
-    template void CpuBackend<T>::embedding(const Issued&);         \
-    template void CpuBackend<T>::embedding_backward(const Issued&);\
-    template void CpuBackend<T>::norm(const Issued&);              \
-    template void CpuBackend<T>::norm_backward(const Issued&);     \
-    template void CpuBackend<T>::swiglu(const Issued&);            \
-    template void CpuBackend<T>::swiglu_backward(const Issued&);   \
-    template void CpuBackend<T>::cross_entropy(const Issued&);     \
-    template void CpuBackend<T>::gradient_norm(const Issued&);     \
+#define OOMB_PASSES(T)                                              \
+    template void CpuBackend<T>::zero_gradients(const Issued&);     \
+    template void CpuBackend<T>::embedding(const Issued&);          \
+    template void CpuBackend<T>::embedding_backward(const Issued&); \
+    template void CpuBackend<T>::norm(const Issued&);               \
+    template void CpuBackend<T>::norm_backward(const Issued&);      \
+    template void CpuBackend<T>::swiglu(const Issued&);             \
+    template void CpuBackend<T>::swiglu_backward(const Issued&);    \
+    template void CpuBackend<T>::cross_entropy(const Issued&);      \
+    template void CpuBackend<T>::gradient_norm(const Issued&);      \
     template void CpuBackend<T>::optimizer(const Issued&);
 OOMB_PASSES(float)
 OOMB_PASSES(double)

@@ -44,7 +44,8 @@ void add_column_sums(const T* rows, std::int64_t count, std::int64_t width, T* s
 }  // namespace
 
 template <class T>
-void CpuBackend<T>::rotate(T* rows, std::int64_t count, std::int64_t heads, std::int64_t first_position, bool backward) {
+void CpuBackend<T>::rotate(T* rows, std::int64_t count, std::int64_t heads, std::int64_t first_position,
+                           bool backward) {
     const kernels::RopeRotation<T> rotation{.x = rows,
                                             .inverse_frequency = frequencies_.inverse_frequency.data(),
                                             .attention_factor = frequencies_.attention_factor,
@@ -149,7 +150,8 @@ void CpuBackend<T>::rope_backward(const Issued& issued) {
         rotate(dense, rows, heads, first_row, true);
         if (model_.qk_norm) {
             gather_columns(linear + column, stride, width, rows, bias(bias_kind), before_norm);
-            head_norm_backward(dense, before_norm, rows, heads, weight(issued, norm, layer), gradient(issued, norm, layer));
+            head_norm_backward(dense, before_norm, rows, heads, weight(issued, norm, layer),
+                               gradient(issued, norm, layer));
         }
         finish(column, width, bias_kind);
     };
@@ -169,13 +171,13 @@ void CpuBackend<T>::rope_backward(const Issued& issued) {
     finish(query_width + kv_width, kv_width, ParameterKind::kVBias);
 }
 
-#define OOMB_ROPE(T)                                                                                              \
-    template void CpuBackend<T>::rotate(T*, std::int64_t, std::int64_t, std::int64_t, bool);                      \
-    template void CpuBackend<T>::head_norm(T*, std::int64_t, std::int64_t, const T*);                             \
-    template void CpuBackend<T>::head_norm_backward(T*, const T*, std::int64_t, std::int64_t, const T*, T*);      \
-    template void CpuBackend<T>::rope(const Issued&);                                                             \
-    template void CpuBackend<T>::rope_query(const Issued&);                                                       \
-    template void CpuBackend<T>::rope_keys_to_pages(const Issued&);                                               \
+#define OOMB_ROPE(T)                                                                                         \
+    template void CpuBackend<T>::rotate(T*, std::int64_t, std::int64_t, std::int64_t, bool);                 \
+    template void CpuBackend<T>::head_norm(T*, std::int64_t, std::int64_t, const T*);                        \
+    template void CpuBackend<T>::head_norm_backward(T*, const T*, std::int64_t, std::int64_t, const T*, T*); \
+    template void CpuBackend<T>::rope(const Issued&);                                                        \
+    template void CpuBackend<T>::rope_query(const Issued&);                                                  \
+    template void CpuBackend<T>::rope_keys_to_pages(const Issued&);                                          \
     template void CpuBackend<T>::rope_backward(const Issued&);
 OOMB_ROPE(float)
 OOMB_ROPE(double)

@@ -48,8 +48,9 @@ std::int64_t count_valid(const SequenceView& sequence) {
 void check_sequence(const SequenceView& sequence, std::int64_t context) {
     const auto tokens = static_cast<std::int64_t>(sequence.tokens.size());
     if (tokens < 1 || tokens > context || sequence.targets.size() != sequence.tokens.size()) {
-        fail<UsageError>("sequence: {} tokens and {} targets; allowed are equal numbers from 1 to the planned context of {}",
-                         tokens, sequence.targets.size(), context);
+        fail<UsageError>(
+            "sequence: {} tokens and {} targets; allowed are equal numbers from 1 to the planned context of {}", tokens,
+            sequence.targets.size(), context);
     }
 }
 
@@ -108,9 +109,10 @@ void Executor::check_finite(const StepSums& sums) const {
     const NonFinite found = backend_.find_non_finite();
     const std::string where = found.tensor.empty() ? std::string("every weight and gradient is finite")
                                                    : fmt::format("first: {}, element {}", found.tensor, found.index);
-    fail<NumericError>("loss {} and sum of squared gradients {} must be finite; {}. The weights were not changed; lower "
-                       "--learning-rate or look at the data of this step",
-                       sums.loss, sums.gradient_squares, where);
+    fail<NumericError>(
+        "loss {} and sum of squared gradients {} must be finite; {}. The weights were not changed; lower "
+        "--learning-rate or look at the data of this step",
+        sums.loss, sums.gradient_squares, where);
 }
 
 }  // namespace oomb::trainer

@@ -35,8 +35,8 @@ class Executor {
     Executor(const schedule::Plan& plan, Backend& backend, const std::atomic<bool>* stop = nullptr);
 
     // Gradients of all sequences, then their norm. Throws UsageError for a sequence that is empty or longer than the
-    // plan's context, or a step without a valid target; NumericError, naming the tensor, when loss or gradient is NaN or
-    // infinite; Interrupted.
+    // plan's context, or a step without a valid target; NumericError, naming the tensor, when loss or gradient is NaN
+    // or infinite; Interrupted, after which the executor is of no further use: pages of the broken step are alive.
     StepResult compute_gradients(std::span<const SequenceView> sequences, StepSettings settings);
     // The optimizer on the gradients just computed. Not interruptible.
     void update_weights();

@@ -15,12 +15,14 @@ ParameterLayout::ParameterLayout(const ModelShape& shape) : parameters_(paramete
     if (shape.tied_embeddings) {
         by_kind_[{ParameterKind::kHead, -1}] = by_kind_.at({ParameterKind::kEmbedding, -1});
     }
-    require(offset == shape.parameters(), "parameter layout: {} elements, the shape says {}", offset, shape.parameters());
+    require(offset == shape.parameters(), "parameter layout: {} elements, the shape says {}", offset,
+            shape.parameters());
 }
 
 std::int64_t ParameterLayout::offset(ParameterKind kind, std::int64_t layer) const {
     const auto found = by_kind_.find({kind, layer});
-    require(found != by_kind_.end(), "parameter layout: kind {} of layer {} does not exist", static_cast<int>(kind), layer);
+    require(found != by_kind_.end(), "parameter layout: kind {} of layer {} does not exist", static_cast<int>(kind),
+            layer);
     return found->second;
 }
 

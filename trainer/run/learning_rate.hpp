@@ -14,8 +14,8 @@ struct LearningRatePlan {
     LearningRateSchedule schedule = LearningRateSchedule::kCosine;
 };
 
-// Of step 1 .. steps. Cosine: after the warm-up half a cosine from the peak down, which would reach 0 one step after the
-// last.
+// Of step 1 .. steps. Cosine: after the warm-up half a cosine from the peak down, which would reach 0 one step after
+// the last.
 double learning_rate_at(const LearningRatePlan& plan, std::int64_t step);
 
 }  // namespace oomb::trainer

@@ -28,6 +28,8 @@ std::string to_json_line(const StepMetrics& metrics) {
 
 MetricsFile::MetricsFile(const std::filesystem::path& path) : calls_(FileCalls::system()), file_(path, calls_) {}
 
-void MetricsFile::write(const StepMetrics& metrics) { file_.write(to_json_line(metrics)); }
+void MetricsFile::write(const StepMetrics& metrics) {
+    file_.write(to_json_line(metrics));
+}
 
 }  // namespace oomb::trainer

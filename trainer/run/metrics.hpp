@@ -22,10 +22,10 @@ struct StepMetrics {
     double grad_norm = 0.0;          // global, before clipping
     double learning_rate = 0.0;
     double tokens_per_second = 0.0;
-    double seconds = 0.0;                                      // of the whole step
-    std::array<double, schedule::kPhases> phase_seconds{};     // compute per phase
-    std::int64_t hbm_bytes = 0, host_bytes = 0;                // highest touched byte of each arena so far
-    std::int64_t library_bytes = 0, resident_bytes = 0;        // peaks so far: LibTorch's own, the process's
+    double seconds = 0.0;                                   // of the whole step
+    std::array<double, schedule::kPhases> phase_seconds{};  // compute per phase
+    std::int64_t hbm_bytes = 0, host_bytes = 0;             // highest touched byte of each arena so far
+    std::int64_t library_bytes = 0, resident_bytes = 0;     // peaks so far: LibTorch's own, the process's
 };
 
 std::string to_json_line(const StepMetrics& metrics);  // ends with a newline

@@ -23,7 +23,8 @@ class Progress {
     void begin_step(std::int64_t step);
     void done(const schedule::Operation& operation);  // thread-safe
     void end_step();                                  // clears the line
-    // What is shown: "step 2/8: backward of chunk 3/8, 61 % of the step, 412 tokens/s, 9.10 s left of it, 2 min of all".
+    // What is shown: "step 2/8: backward of chunk 3/8, 61 % of the step, 412 tokens/s, 9.10 s left of it, 2 min of
+    // all".
     std::string line() const;
 
   private:

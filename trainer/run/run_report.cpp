@@ -24,7 +24,8 @@ std::string run_json(const TrainingOptions& options, const schedule::Plan& plan,
     json["format"] = "oomb-run";
     json["version"] = 1;
     json["command"] = options.command;
-    json["oomb"] = {{"version", build.version}, {"commit", build.commit}, {"libtorch", build.libtorch}, {"cuda", build.cuda}};
+    json["oomb"] = {
+        {"version", build.version}, {"commit", build.commit}, {"libtorch", build.libtorch}, {"cuda", build.cuda}};
     json["model"] = options.model.string();
     json["seed"] = options.seed;
     json["threads"] = options.threads;
@@ -56,11 +57,12 @@ std::string memory_table(const schedule::Plan& plan, const Backend& backend, con
         text += row(tier == Tier::kHbm ? "device arena" : "host arena", planned, backend.touched_bytes(tier));
     }
     for (const schedule::PoolPlan& pool : plan.pools) {
-        text += fmt::format("  {:<26} {:>34} {:>34}\n", fmt::format("{} frames, {}", name_of(pool.page_class), name_of(pool.tier)),
-                            format_count(pool.frames),
-                            format_count(issuer.residency(pool.page_class).pool(pool.tier).most_in_use()));
+        text += fmt::format(
+            "  {:<26} {:>34} {:>34}\n", fmt::format("{} frames, {}", name_of(pool.page_class), name_of(pool.tier)),
+            format_count(pool.frames), format_count(issuer.residency(pool.page_class).pool(pool.tier).most_in_use()));
     }
-    text += fmt::format("  {:<26} {:>34} {:>34}\n", "LibTorch's own", "not planned", format_bytes(backend.library_peak_bytes()));
+    text += fmt::format("  {:<26} {:>34} {:>34}\n", "LibTorch's own", "not planned",
+                        format_bytes(backend.library_peak_bytes()));
     text += fmt::format("  {:<26} {:>34} {:>34}\n", "resident, whole process", "", format_bytes(peak_resident_bytes()));
     return text;
 }

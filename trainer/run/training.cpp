@@ -142,7 +142,8 @@ void TrainingRun::load_weights() {
             random_values<float>(parameters[i], options_.seed, random);
             backend_->set_weight(i, std::as_bytes(std::span(random)), DType::kF32);
         } else {
-            backend_->set_weight(i, source_->bytes(parameters[i].name), source_->find(parameters[i].name)->dtype.value());
+            backend_->set_weight(i, source_->bytes(parameters[i].name),
+                                 source_->find(parameters[i].name)->dtype.value());
         }
     }
 }
