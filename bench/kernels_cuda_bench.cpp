@@ -46,14 +46,14 @@ void check(cudaError_t error) {
 // Normally distributed numbers that every operand of the type repeats.
 template <class T>
 const std::vector<T>& drawn() {
-    static const std::vector<T> values = [] {
+    static const std::vector<T> kValues = [] {
         std::mt19937 generator(1);
         std::normal_distribution<float> normal;
         std::vector<T> result(1 << 22);
         std::generate(result.begin(), result.end(), [&] { return T(normal(generator)); });
         return result;
     }();
-    return values;
+    return kValues;
 }
 
 // kCopies of a device buffer.

@@ -23,10 +23,8 @@
 #include "runtime/device/host_arena.hpp"
 #include "runtime/device/transfer_engine.hpp"
 
+namespace oomb::device {
 namespace {
-
-using namespace oomb;
-using namespace oomb::device;
 
 constexpr std::int64_t kTotal_bytes = kGiB;     // per direction and repetition
 constexpr std::int64_t kSpan_bytes = 2 * kGiB;  // that the pages of a direction are taken from
@@ -201,9 +199,7 @@ void run(const std::string& path, int repetitions) {
     write_text_file(path, result.dump(2) + "\n");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int bench(int argc, char** argv) {
     const int repetitions = argc > 2 ? std::atoi(argv[2]) : 15;
     if (argc < 2 || argc > 3 || repetitions < 1) {
         fmt::print(stderr, "usage: transfer_bench OUT.json [REPETITIONS]\n");
@@ -216,4 +212,11 @@ int main(int argc, char** argv) {
         return static_cast<int>(error.exit_code());
     }
     return 0;
+}
+
+}  // namespace
+}  // namespace oomb::device
+
+int main(int argc, char** argv) {
+    return oomb::device::bench(argc, argv);
 }

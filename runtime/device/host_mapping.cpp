@@ -27,15 +27,15 @@ std::int64_t round_up(std::int64_t value, std::int64_t unit) {
 
 // The system call itself, so that no libnuma is needed.
 bool prefer_node(std::byte* base, std::int64_t bytes, int node) {
-    constexpr int kMaxNodes = 1024;
+    constexpr unsigned long kMaxNodes = 1024;
     constexpr int kBits = 64;
-    if (node < 0 || node >= kMaxNodes) {
+    if (node < 0 || static_cast<unsigned long>(node) >= kMaxNodes) {
         return false;
     }
     std::array<unsigned long, kMaxNodes / kBits> nodes{};
     nodes[static_cast<std::size_t>(node / kBits)] = 1UL << (node % kBits);
-    return syscall(SYS_mbind, base, static_cast<unsigned long>(bytes), MPOL_PREFERRED, nodes.data(),
-                   static_cast<unsigned long>(kMaxNodes + 1), 0U) == 0;
+    return syscall(SYS_mbind, base, static_cast<unsigned long>(bytes), MPOL_PREFERRED, nodes.data(), kMaxNodes + 1,
+                   0U) == 0;
 }
 
 }  // namespace
