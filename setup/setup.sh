@@ -13,6 +13,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 oomb_home=$(realpath -m "${OOMB_HOME:-${HOME:?HOME is not set: set OOMB_HOME}/.cache/oomb}")
 readonly oomb_home
 readonly lock_file=setup/requirements.lock
+# Packages of which only the C++ headers are used: installed beside the environment's own packages, without what their
+# Python parts would bring.
+readonly headers_lock_file=setup/headers.lock
 readonly no_python='Python 3.11 or newer is needed; PYTHON=/path/to/python3 names one that is not on the search path'
 
 say() { printf '==> %s\n' "$*"; }
@@ -124,7 +127,7 @@ python_environment() {
     local python key env
     python=$(find_python) || die "$no_python"
     key=$({
-        cat "$lock_file"
+        cat "$lock_file" "$headers_lock_file"
         "$python" -c 'import platform; print(platform.python_version(), platform.machine())'
     } | sha256sum | cut -c1-12)
     env=$oomb_home/env-$key
@@ -146,6 +149,7 @@ make_environment() {
     "$python" -m venv "$env"
     "$env/bin/python" -m pip install --requirement "$lock_file"
     "$env/bin/python" -m pip check
+    "$env/bin/python" -m pip install --no-deps --target "$env/headers" --requirement "$headers_lock_file"
     touch "$env/.complete"
     for other in "$oomb_home"/env-*; do
         [[ $other == "$env" ]] || say "note: $other is of another lock file or Python; remove it when no clone needs it"

@@ -22,6 +22,7 @@ bool lives_all_step(RegionName name) {
         case RegionName::kMasterWeights:
         case RegionName::kGradients:
         case RegionName::kMoments:
+        case RegionName::kWorkspace:
         case RegionName::kScalars:
         case RegionName::kHostTokens:
             return true;

@@ -45,6 +45,7 @@ struct RunConfiguration {
     HbmPages hbm_pages;
     DType compute = DType::kF32;         // weights, activations, K/V pages
     DType accumulator = DType::kF32;     // K/V gradients, parameter gradients, log-sum-exp, AdamW; fp64 in oracle mode
+    bool deterministic = false;          // the same bits twice; libraries then take slower ways that need more memory
     bool optimizer = true;               // reserve AdamW's state and run it
     std::int64_t gpu_memory_bytes = 0;   // budget of the HBM tier; 0 = not limited
     std::int64_t host_memory_bytes = 0;  // budget of the host tier; 0 = not limited

@@ -16,8 +16,11 @@ SequenceGenerator::SequenceGenerator(const StepShape& step, std::int64_t sequenc
 void SequenceGenerator::generate() {
     if (first_of_step_) {
         begin_chunk(Phase::kFill, 0);
-        emit_pass(Kind::kZeroGradients, 0, step_.model().parameters() * step_.accumulator_bytes(),
-                  {write(RegionName::kGradients), write(RegionName::kScalars)});
+        InlineVector<RegionUse, 8> regions = {write(RegionName::kGradients), write(RegionName::kScalars)};
+        if (step_.run().device == DeviceKind::kCuda) {
+            regions.push_back(write(RegionName::kWorkspace));  // never begun: it lives all step
+        }
+        emit_pass(Kind::kZeroGradients, 0, step_.model().parameters() * step_.accumulator_bytes(), regions);
     }
     for (std::int64_t chunk = 0; chunk + 1 < step_.chunks(); ++chunk) {
         fill_chunk(chunk);

@@ -103,8 +103,13 @@ void SequenceGenerator::attend_backward_window(std::int64_t layer, std::int64_t 
     emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part, PageUse::kRead, kv.pages);
     emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part, PageUse::kFetchIfAlive, gradients);
     Operation backward = make(Kind::kAttentionBackward, layer, part, attention_cost(kv, true));
-    backward.regions = {read(kQuery),           read_and(last, kOutputGradient),      read(kLogSumExp, slot(layer)),
-                        read_and(last, kDelta), write_and(part == 0, kQueryGradient), scratch(kAttentionScratch)};
+    backward.regions = {read(kQuery),
+                        read_and(last, kOutputGradient),
+                        read(kAttentionOutput, slot(layer)),
+                        read(kLogSumExp, slot(layer)),
+                        read_and(last, kDelta),
+                        write_and(part == 0, kQueryGradient),
+                        scratch(kAttentionScratch)};
     backward.requests = {PageRequest{PageUse::kRead, kv.pages, kv.pages.count},
                          PageRequest{PageUse::kAccumulate, gradients, gradients.count}};
     emit(backward);

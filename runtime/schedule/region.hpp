@@ -39,6 +39,7 @@ namespace oomb::schedule {
     X(kOutputGradient, "output_gradient", "[chunk, query heads, head size] gradient of attention's output")       \
     X(kDelta, "delta", "[chunk, query heads] rowsum(dO * O), accumulator type")                                   \
     X(kQueryGradient, "query_gradient", "[chunk, query heads, head size] summed over windows, accumulator type")  \
+    X(kWorkspace, "workspace", "constants, page lists and working memory of kernels and libraries on the GPU")        \
     X(kScalars, "scalars", "sums of losses and of squared gradients, float64")                                    \
     X(kHostTokens, "host_tokens", "token and target numbers of the sequence")
 

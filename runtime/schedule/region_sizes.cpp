@@ -1,16 +1,87 @@
 #include "runtime/schedule/region_sizes.hpp"
 
+#include "runtime/core/units.hpp"
 #include "runtime/schedule/generator.hpp"
 
 namespace oomb::schedule {
+namespace {
+
+constexpr std::int64_t kMatrixLibraryBytes = 32 * kMiB;  // what cuBLASLt is told to make do with on sm_90
+constexpr std::int64_t kMostRowGroups = 528;             // partial sums over rows that kernels make per column
+
+// Hands out aligned parts one behind the other.
+class Parts {
+  public:
+    std::int64_t take(std::int64_t bytes) {
+        const std::int64_t offset = end_;
+        end_ += aligned(bytes);
+        return offset;
+    }
+    std::int64_t end() const { return end_; }
+
+  private:
+    std::int64_t end_ = 0;
+};
+
+}  // namespace
+
+// cuDNN's backward on sm_90 holds 4 bytes per (query head, head size) element of queries and of keys, and 4 per query
+// and head (cuDNN 9.19: 353,239,296 bytes for 8K queries on 16K keys with 28 heads of 128); in deterministic mode less.
+// The slack is for its small change.
+AttentionScratch attention_scratch(const StepShape& step) {
+    constexpr std::int64_t kSlack = kMiB / 4;
+    const ModelShape& model = step.model();
+    const std::int64_t rows = step.longest_chunk(), keys = step.longest_window();
+    const std::int64_t page_rows = keys * model.kv_width() * step.compute_bytes();
+    AttentionScratch scratch;
+    Parts parts;
+    scratch.keys = parts.take(page_rows);
+    scratch.values = parts.take(page_rows);
+    scratch.log_sum_exp = parts.take(rows * model.query_heads * step.accumulator_bytes());
+    Parts forward = parts, backward = parts;
+    const std::int64_t query_rows = rows * model.query_width() * step.accumulator_bytes();
+    scratch.output = forward.take(query_rows);
+    scratch.key_gradients = backward.take(page_rows);
+    scratch.value_gradients = backward.take(page_rows);
+    scratch.query_gradients = backward.take(step.chunks() > 1 ? query_rows : 0);
+    if (step.run().compute == DType::kBF16) {
+        scratch.forward_library_bytes = kSlack;
+        scratch.backward_library_bytes =
+            4 * model.query_width() * (rows + keys) + 4 * model.query_heads * rows + kSlack;
+    }
+    scratch.forward_library = forward.take(scratch.forward_library_bytes);
+    scratch.backward_library = backward.take(scratch.backward_library_bytes);
+    scratch.total_bytes = std::max(forward.end(), backward.end());
+    return scratch;
+}
+
+Workspace workspace(const StepShape& step) {
+    const ModelShape& model = step.model();
+    const std::int64_t pages = divide_up(step.longest_window(), step.run().page_tokens);
+    Workspace result;
+    if (step.run().device != DeviceKind::kCuda) {
+        return result;
+    }
+    Parts parts;
+    result.frequencies = parts.take(model.head_dim / 2 * static_cast<std::int64_t>(sizeof(float)));
+    result.frames = parts.take(pages * static_cast<std::int64_t>(sizeof(std::int32_t)));
+    result.gradient_frames = parts.take(pages * static_cast<std::int64_t>(sizeof(std::int32_t)));
+    result.first_touch = parts.take(pages);
+    const std::int64_t widest = std::max(model.hidden, step.qkv_width());
+    result.library_bytes =
+        std::max(kMatrixLibraryBytes, aligned(kMostRowGroups * widest * step.accumulator_bytes()));
+    result.library = parts.take(result.library_bytes);
+    result.total_bytes = parts.end();
+    return result;
+}
+
 std::int64_t attention_scratch_bytes(const StepShape& step) {
     const ModelShape& model = step.model();
-    const std::int64_t rows = step.longest_chunk();
-    const std::int64_t keys = step.longest_window();
     if (step.run().device == DeviceKind::kCuda) {
-        return 4 * model.query_width() * (rows + keys);
+        return attention_scratch(step).total_bytes;
     }
-    const std::int64_t tile = std::min(rows, kCpuQueryTile);
+    const std::int64_t keys = step.longest_window();
+    const std::int64_t tile = std::min(step.longest_chunk(), kCpuQueryTile);
     return (4 * keys * model.kv_width() + 2 * tile * keys + 2 * tile) * step.accumulator_bytes();
 }
 
@@ -58,6 +129,7 @@ RegionTable region_sizes(const StepShape& step) {
     set(kOutputGradient, query * compute);
     set(kDelta, rows * model.query_heads * sum);
     set(kQueryGradient, query * sum);
+    set(kWorkspace, workspace(step).total_bytes);
     set(kScalars, 4 * static_cast<std::int64_t>(sizeof(double)));
     set(kHostTokens, 2 * step.tokens() * static_cast<std::int64_t>(sizeof(std::int32_t)), 1, Tier::kHost);
     return table;

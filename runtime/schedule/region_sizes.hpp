@@ -15,8 +15,33 @@ inline constexpr std::int64_t kCpuQueryTile = 256;
 
 // Workspace of one attention operation over the longest window.
 // CPU: K, V and their gradients of the window side by side, scores and their gradients of one head and query tile.
-// CUDA: cuDNN's backward on sm_90 holds 4 bytes per (query head, head size) element of queries and of keys; this
-// formula gives the 337 MiB and 1,009 MiB measured for 8K queries on 16K and 64K keys (28 heads of 128).
+// CUDA: AttentionScratch.
 std::int64_t attention_scratch_bytes(const StepShape& step);
+
+// Parts of the attention scratch on CUDA, as byte offsets from its start. Forward and backward share the bytes.
+// Pages of a window are gathered to contiguous rows unless they lie in order.
+struct AttentionScratch {
+    std::int64_t keys = 0, values = 0;                   // both: [keys, kv_heads, head_dim], compute type
+    std::int64_t log_sum_exp = 0;                        // both: [query_heads, rows], accumulator type
+    std::int64_t output = 0;                             // forward: [rows, query_heads, head_dim], accumulator type
+    std::int64_t key_gradients = 0, value_gradients = 0;  // backward: as keys
+    std::int64_t query_gradients = 0;                     // backward, from the second window on: as output
+    std::int64_t forward_library = 0, backward_library = 0;
+    std::int64_t forward_library_bytes = 0, backward_library_bytes = 0;
+    std::int64_t total_bytes = 0;
+};
+AttentionScratch attention_scratch(const StepShape& step);
+
+// Parts of the workspace region on CUDA. One engine runs all that uses it, in order, so it is never shared in time.
+struct Workspace {
+    std::int64_t frequencies = 0;  // float [head_dim / 2]: inverse frequencies of RoPE
+    std::int64_t frames = 0;       // int32 [pages of the longest window]: frames of the pages an operation reads
+    std::int64_t gradient_frames = 0;
+    std::int64_t first_touch = 0;  // uint8 [the same]: gradient pages that hold nothing yet
+    std::int64_t library = 0;      // cuBLASLt, partial sums of kernels
+    std::int64_t library_bytes = 0;
+    std::int64_t total_bytes = 0;
+};
+Workspace workspace(const StepShape& step);
 
 }  // namespace oomb::schedule

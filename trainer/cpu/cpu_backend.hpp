@@ -49,13 +49,10 @@ class CpuBackend : public Backend {
     T* moments() { return memory_.template idle<T>(schedule::RegionName::kMoments); }  // m, then v
 
   private:
+    friend struct Dispatch;
     using Issued = issue::IssuedOperation;
 
     void carry_out(const Issued& issued);
-    void run(const Issued& issued);
-    bool run_linear(const Issued& issued);
-    bool run_pass(const Issued& issued);
-    bool run_pages(const Issued& issued);
 
     // linear.cpp
     void linear_qkv(const Issued& issued);

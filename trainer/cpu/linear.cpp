@@ -3,11 +3,10 @@
 #include "runtime/core/error.hpp"
 #include "trainer/cpu/cpu_backend.hpp"
 #include "trainer/cpu/matrix.hpp"
+#include "trainer/executor/operand_regions.hpp"
 
 namespace oomb::trainer {
 
-using schedule::Kind;
-using schedule::RegionName;
 using enum schedule::RegionName;
 
 // The columns of the qkv buffer that `part` names. The queries are a product of their own: a library's bits may change
@@ -76,40 +75,10 @@ void CpuBackend<T>::linear_head(const Issued& issued) {
     at::mm_out(y, x, w.t());
 }
 
-namespace {
-
-// Buffers around a linear layer in backward: gradient at its output, its input, gradient at its input.
-struct LinearBuffers {
-    RegionName output_gradient, input, input_gradient;
-    ParameterKind weight;
-    bool in_layer;
-};
-
-LinearBuffers buffers_of(Kind kind) {
-    switch (kind) {
-        case Kind::kLinearQkvWeightGradient:
-        case Kind::kLinearQkvInputGradient:
-            return {kQkv, kNormed, kNormedGradient, ParameterKind::kQWeight, true};
-        case Kind::kLinearOutputWeightGradient:
-        case Kind::kLinearOutputInputGradient:
-            return {kStreamGradient, kAttentionOutput, kOutputGradient, ParameterKind::kOWeight, true};
-        case Kind::kLinearGateUpWeightGradient:
-        case Kind::kLinearGateUpInputGradient:
-            return {kGateUp, kNormed, kNormedGradient, ParameterKind::kGateWeight, true};
-        case Kind::kLinearDownWeightGradient:
-        case Kind::kLinearDownInputGradient:
-            return {kStreamGradient, kFfnActivation, kFfnGradient, ParameterKind::kDownWeight, true};
-        default:
-            return {kLogits, kTileNormed, kNormedGradient, ParameterKind::kHead, false};
-    }
-}
-
-}  // namespace
-
 // Cost (m, n, k) = (outputs, inputs, rows).
 template <class T>
 void CpuBackend<T>::linear_weight_gradient(const Issued& issued) {
-    const LinearBuffers buffers = buffers_of(issued.operation.id.kind);
+    const LinearRegions buffers = linear_regions(issued.operation.id.kind);
     const auto& cost = std::get<schedule::GemmCost>(issued.operation.cost);
     const std::int64_t layer = buffers.in_layer ? issued.operation.id.layer : -1;
     const auto dy = matrix(memory_.template read<T>(issued, buffers.output_gradient, cost.k * cost.m), cost.k, cost.m);
@@ -124,7 +93,7 @@ void CpuBackend<T>::linear_weight_gradient(const Issued& issued) {
 // Cost (m, n, k) = (rows, inputs, outputs).
 template <class T>
 void CpuBackend<T>::linear_input_gradient(const Issued& issued) {
-    const LinearBuffers buffers = buffers_of(issued.operation.id.kind);
+    const LinearRegions buffers = linear_regions(issued.operation.id.kind);
     const auto& cost = std::get<schedule::GemmCost>(issued.operation.cost);
     const auto dy = matrix(memory_.template read<T>(issued, buffers.output_gradient, cost.m * cost.k), cost.m, cost.k);
     const auto w =

@@ -9,36 +9,15 @@
 #include "kernels/cpu/rms_norm.hpp"
 #include "kernels/cpu/swiglu.hpp"
 #include "trainer/cpu/cpu_backend.hpp"
+#include "trainer/executor/operand_regions.hpp"
 
 namespace oomb::trainer {
 
-using schedule::Kind;
-using schedule::RegionName;
 using enum schedule::RegionName;
 
 namespace {
 
 constexpr std::int64_t kScalarCount = 3;  // loss sum, valid targets, sum of squared gradients
-
-// Input, output and weight of a norm in forward; output gradient and input in backward.
-struct NormBuffers {
-    RegionName input, output, output_gradient;
-    ParameterKind weight;
-    bool in_layer;
-};
-
-NormBuffers buffers_of(Kind kind) {
-    switch (kind) {
-        case Kind::kInputNorm:
-        case Kind::kInputNormBackward:
-            return {kLayerInput, kNormed, kNormedGradient, ParameterKind::kInputNorm, true};
-        case Kind::kPostNorm:
-        case Kind::kPostNormBackward:
-            return {kMiddle, kNormed, kNormedGradient, ParameterKind::kPostNorm, true};
-        default:
-            return {kFinalHidden, kTileNormed, kNormedGradient, ParameterKind::kFinalNorm, false};
-    }
-}
 
 }  // namespace
 
@@ -72,7 +51,7 @@ void CpuBackend<T>::embedding_backward(const Issued& issued) {
 
 template <class T>
 void CpuBackend<T>::norm(const Issued& issued) {
-    const NormBuffers buffers = buffers_of(issued.operation.id.kind);
+    const NormRegions buffers = norm_regions(issued.operation.id.kind);
     const std::int64_t rows = issued.operation.rows, hidden = model_.hidden;
     const std::int64_t first = buffers.in_layer ? 0 : row_in_chunk(issued);
     kernels::cpu::rms_norm_forward<T>(
@@ -87,7 +66,7 @@ void CpuBackend<T>::norm(const Issued& issued) {
 // The final norm's gradient starts the residual stream's; the others add to it.
 template <class T>
 void CpuBackend<T>::norm_backward(const Issued& issued) {
-    const NormBuffers buffers = buffers_of(issued.operation.id.kind);
+    const NormRegions buffers = norm_regions(issued.operation.id.kind);
     const std::int64_t layer = buffers.in_layer ? issued.operation.id.layer : -1;
     const std::int64_t rows = issued.operation.rows, hidden = model_.hidden;
     const std::int64_t first = buffers.in_layer ? 0 : row_in_chunk(issued);

@@ -1,0 +1,60 @@
+#include "kernels/cuda/accumulate.hpp"
+
+#include "kernels/cuda/element.cuh"
+
+namespace oomb::kernels::cuda {
+namespace {
+
+constexpr int kBlock = 256;
+
+template <class A, int N>
+__global__ void __launch_bounds__(kBlock) accumulate_kernel(const A* part, A* sum, std::int64_t count) {
+    const std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * N;
+    if (at < count) {
+        const auto addend = load_pack<N>(part + at);
+        auto total = load_pack<N>(sum + at);
+        for (int j = 0; j < N; ++j) {
+            total.e[j] += addend.e[j];
+        }
+        store_pack(sum + at, total);
+    }
+}
+
+__device__ std::uint64_t clock_nanoseconds() {
+    std::uint64_t now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    return now;
+}
+
+__global__ void delay_kernel(std::uint64_t nanoseconds) {
+    const std::uint64_t end = clock_nanoseconds() + nanoseconds;
+    while (clock_nanoseconds() < end) {
+        __nanosleep(200);
+    }
+}
+
+}  // namespace
+
+template <class A>
+void accumulate(const A* part, A* sum, std::int64_t count, cudaStream_t stream) {
+    if (count == 0) {
+        return;
+    }
+    constexpr int kPack = kPackSize<A>;
+    if (count % kPack == 0 && aligned_for_packs(part, sum)) {
+        accumulate_kernel<A, kPack><<<blocks_for(count, kBlock * kPack), kBlock, 0, stream>>>(part, sum, count);
+    } else {
+        accumulate_kernel<A, 1><<<blocks_for(count, kBlock), kBlock, 0, stream>>>(part, sum, count);
+    }
+    check_launch("accumulate");
+}
+
+void delay(std::int64_t nanoseconds, cudaStream_t stream) {
+    delay_kernel<<<1, 1, 0, stream>>>(static_cast<std::uint64_t>(nanoseconds));
+    check_launch("delay");
+}
+
+template void accumulate(const float*, float*, std::int64_t, cudaStream_t);
+template void accumulate(const double*, double*, std::int64_t, cudaStream_t);
+
+}  // namespace oomb::kernels::cuda

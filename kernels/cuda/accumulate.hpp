@@ -1,0 +1,18 @@
+#pragma once
+// Sums of partial results on a CUDA device; see launch.hpp for what entry points promise.
+
+#include <cstdint>
+
+#include "kernels/cuda/launch.hpp"
+
+namespace oomb::kernels::cuda {
+
+// sum[i] += part[i]. A is float or double.
+template <class A>
+void accumulate(const A* part, A* sum, std::int64_t count, cudaStream_t stream);
+
+// Occupies a multiprocessor of the stream's device for about `nanoseconds` without touching memory: shakes up the order
+// in which streams run, in tests.
+void delay(std::int64_t nanoseconds, cudaStream_t stream);
+
+}  // namespace oomb::kernels::cuda
