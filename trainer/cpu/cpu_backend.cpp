@@ -1,11 +1,11 @@
 #include "trainer/cpu/cpu_backend.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "kernels/cpu/optimizer.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/issue/movement.hpp"
 #include "trainer/weights/convert.hpp"
 
 namespace oomb::trainer {
@@ -49,15 +49,34 @@ void CpuBackend<T>::take(Issued operation) {
 
 template <class T>
 void CpuBackend<T>::carry_out(const Issued& issued) {
-    const auto start = std::chrono::steady_clock::now();
+    const Clock::time_point begin = Clock::now();
     run(issued);
     memory_.end_lives(issued);
-    if (issued.operation.engine == schedule::Engine::kCompute) {
-        const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-        phase_seconds_[static_cast<int>(issued.operation.id.phase)] += passed.count();
-    }
+    note_time(issued, begin, Clock::now());
     if (this->on_done) {
         this->on_done(issued.operation);
+    }
+}
+
+template <class T>
+void CpuBackend<T>::note_time(const Issued& issued, Clock::time_point begin, Clock::time_point end) {
+    using Seconds = std::chrono::duration<double>;
+    const double seconds = Seconds(end - begin).count();
+    const issue::Movement moved = issue::movement_of(issued, plan_);
+    const int engine = static_cast<int>(issued.operation.engine);
+    if (issued.operation.engine == schedule::Engine::kCompute) {
+        phase_seconds_[static_cast<int>(issued.operation.id.phase)] += seconds;
+    } else {
+        copied_[engine].bytes += moved.bytes;
+        copied_[engine].seconds += seconds;
+    }
+    if (this->on_timed) {
+        const std::lock_guard lock(timed_mutex_);
+        this->on_timed({.operation = &issued.operation,
+                        .begin_seconds = Seconds(begin - start_).count(),
+                        .end_seconds = Seconds(end - start_).count(),
+                        .bytes = moved.bytes,
+                        .pages = moved.pages});
     }
 }
 
