@@ -8,7 +8,7 @@ from pathlib import Path
 from source_tree import CPP_SUFFIXES, ROOT, source_files
 
 CORE, SCHEDULE, PAGING, ISSUE = "runtime/core", "runtime/schedule", "runtime/paging", "runtime/issue"
-DEVICE, FLAGS = "runtime/device", "runtime/flags"
+DEVICE, FLAGS, TRACE = "runtime/device", "runtime/flags", "runtime/trace"
 PAGE_VIEW = "runtime/paging/page_view.hpp"
 
 # room -> what it may include beside itself: rooms, or single headers
@@ -16,13 +16,14 @@ ALLOWED = {
     CORE: [],
     FLAGS: [CORE],  # only the programs read flags
     SCHEDULE: [CORE],
+    TRACE: [CORE, SCHEDULE],
     PAGING: [CORE],
     ISSUE: [CORE, SCHEDULE, PAGING],
     DEVICE: [CORE, PAGING],
     "kernels": [CORE, PAGE_VIEW],
-    "simulator": [CORE, SCHEDULE, PAGING, ISSUE],
-    "profiler": [CORE, SCHEDULE],
-    "trainer": [CORE, SCHEDULE, PAGING, ISSUE, DEVICE, "kernels"],
+    "simulator": [CORE, SCHEDULE, TRACE, PAGING, ISSUE],
+    "profiler": [CORE, SCHEDULE, TRACE],
+    "trainer": [CORE, SCHEDULE, TRACE, PAGING, ISSUE, DEVICE, "kernels"],
 }
 JOINERS = ("tests/", "bench/")  # these and every <room>/cli/ may include all rooms
 

@@ -35,6 +35,10 @@ void add_data_flags(CLI::App& app, TrainingOptions& options) {
     app.add_option("--metrics", options.metrics, "one JSON object per step and line (docs/metrics.md); must not exist")
         ->type_name("FILE")
         ->group("Data and output");
+    app.add_option("--trace", options.trace,
+                   "one line per operation: engine, begin, end, bytes, pages (docs/trace-format.md); must not exist")
+        ->type_name("FILE")
+        ->group("Data and output");
     app.add_option("--dump-gradients", options.dump_gradients,
                    "write the first step's gradients, before clipping, as safetensors; must not exist")
         ->type_name("FILE")

@@ -3,7 +3,9 @@
 // the two arenas. T is float, or double for the oracle mode; accumulators are T as well.
 
 #include <array>
+#include <chrono>
 #include <memory>
+#include <mutex>
 
 #include "trainer/cpu/cpu_memory.hpp"
 #include "trainer/cpu/libtorch_memory.hpp"
@@ -36,6 +38,11 @@ class CpuBackend : public Backend {
     StepSums sums() const override;
     NonFinite find_non_finite() const override;
     double phase_seconds(schedule::Phase phase) const override { return phase_seconds_[static_cast<int>(phase)]; }
+    CopyTotals copied(schedule::Engine engine) const override { return copied_[static_cast<int>(engine)]; }
+    // One thread does everything, so compute waits for the whole of each copy (a thread per engine: at most).
+    double exposed_copy_seconds() const override {
+        return copied(schedule::Engine::kHostToDevice).seconds + copied(schedule::Engine::kDeviceToHost).seconds;
+    }
     std::int64_t touched_bytes(Tier tier) const override { return memory_.touched_bytes(tier); }
 
     std::int64_t library_peak_bytes() const override { return libtorch_peak_bytes(); }
@@ -51,8 +58,10 @@ class CpuBackend : public Backend {
   private:
     friend struct Dispatch;
     using Issued = issue::IssuedOperation;
+    using Clock = std::chrono::steady_clock;
 
     void carry_out(const Issued& issued);
+    void note_time(const Issued& issued, Clock::time_point begin, Clock::time_point end);
 
     // linear.cpp
     void linear_qkv(const Issued& issued);
@@ -111,7 +120,10 @@ class CpuBackend : public Backend {
     CpuMemory memory_;
     CpuBackendOptions options_;
     StepSettings settings_;
+    const Clock::time_point start_ = Clock::now();
     std::array<double, schedule::kPhases> phase_seconds_{};
+    std::array<CopyTotals, schedule::kEngines> copied_{};  // each written by its engine's thread alone
+    std::mutex timed_mutex_;
     std::unique_ptr<EngineQueues> queues_;  // last: its threads use the rest
 };
 

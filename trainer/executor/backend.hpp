@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 
+#include "runtime/core/device_reading.hpp"
 #include "runtime/issue/issued_operation.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "trainer/model/parameter_layout.hpp"
@@ -37,6 +40,21 @@ struct NonFinite {
     std::int64_t index = 0;
 };
 
+// When an operation ran and what it moved. Seconds are since the backend's start.
+struct OperationRecord {
+    const schedule::Operation* operation = nullptr;  // valid during the call
+    double begin_seconds = 0.0;
+    double end_seconds = 0.0;
+    std::int64_t bytes = 0;  // issue::movement_of: 0 for operations that copy nothing between the tiers
+    std::int64_t pages = 0;
+};
+
+// What a copy engine did since the start.
+struct CopyTotals {
+    std::int64_t bytes = 0;
+    double seconds = 0.0;  // the engine was busy
+};
+
 class Backend : public issue::IssuedSink {
   public:
     // Operations arrive in program order; the backend may run them later, each engine in order, each operation after
@@ -64,8 +82,27 @@ class Backend : public issue::IssuedSink {
     // Most bytes that libraries held at once outside the arenas.
     virtual std::int64_t library_peak_bytes() const = 0;
 
+    // Fills all weights with random_values(parameter, seed) where they lie, rounded to the compute type. False: not
+    // supported, the caller sets them one by one.
+    virtual bool randomize_weights(std::uint64_t /*seed*/) { return false; }
+
+    // What a run reports. Only while idle.
+    virtual std::string device_name() const { return "cpu"; }
+    // Of Engine::kHostToDevice or kDeviceToHost.
+    virtual CopyTotals copied(schedule::Engine /*engine*/) const { return {}; }
+    // Since the start: the compute engine had an operation at its head that could not start because of a copy.
+    virtual double exposed_copy_seconds() const { return 0.0; }
+    // Most GPU memory of this process as the driver counts it, and the part of it outside the arena that was allowed
+    // for: context, kernels, libraries. Nothing where there is no driver or it does not say.
+    virtual std::optional<std::int64_t> driver_peak_bytes() const { return std::nullopt; }
+    virtual std::optional<std::int64_t> driver_allowance_bytes() const { return std::nullopt; }
+    virtual DeviceReading device_reading() const { return {}; }
+
     // Called after each operation, from the thread that ran it.
     std::function<void(const schedule::Operation&)> on_done;
+    // Called once per operation, in the order of completion within an engine, from one thread at a time. Null: nobody
+    // listens, and the backend takes no time stamps of single operations for it. Set while idle.
+    std::function<void(const OperationRecord&)> on_timed;
 };
 
 }  // namespace oomb::trainer

@@ -12,6 +12,7 @@
 #include "trainer/run/metrics.hpp"
 #include "trainer/run/progress.hpp"
 #include "trainer/run/run_report.hpp"
+#include "trainer/run/trace_file.hpp"
 #include "trainer/weights/check_weights.hpp"
 #include "trainer/weights/random_weights.hpp"
 
@@ -36,6 +37,7 @@ class TrainingRun {
     void load_weights();
     void run_steps();
     bool run_step(std::int64_t step);
+    void end_step();
     void report_step(std::int64_t step, const StepResult& result, double seconds, double learning_rate);
     void save(const std::filesystem::path& out);
     bool saves_after(std::int64_t step) const;
@@ -53,10 +55,11 @@ class TrainingRun {
     const std::atomic<bool>& stop_;
     std::optional<WeightFolder> source_;
     std::unique_ptr<SequenceReader> reader_;
-    std::unique_ptr<Backend> backend_;
-    std::unique_ptr<Executor> executor_;
     std::unique_ptr<MetricsFile> metrics_;
+    std::unique_ptr<TraceFile> trace_;
     std::unique_ptr<Progress> progress_;
+    std::unique_ptr<Backend> backend_;  // after what it calls while operations are under way
+    std::unique_ptr<Executor> executor_;
     std::array<double, schedule::kPhases> phase_seconds_{};
     RunFacts facts_;
 };
@@ -75,6 +78,9 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
     if (!options_.metrics.empty()) {
         metrics_ = std::make_unique<MetricsFile>(options_.metrics);
     }
+    if (!options_.trace.empty()) {
+        trace_ = std::make_unique<TraceFile>(options_.trace);
+    }
     backend_ = make_backend(plan_);
     executor_ = std::make_unique<Executor>(plan_, *backend_, &stop_);
     const schedule::StepShape step(plan_.model, plan_.run);
@@ -82,6 +88,10 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
                                            static_cast<double>(options_.accumulation) * sequence_flops(step),
                                            options_.accumulation * step.tokens(), step.chunks(), log_);
     backend_->on_done = [this](const schedule::Operation& operation) { progress_->done(operation); };
+    if (trace_) {
+        trace_->begin(plan_, backend_->device_name());
+        backend_->on_timed = [this](const OperationRecord& record) { trace_->write(record); };
+    }
 }
 
 void TrainingRun::open_data() {
@@ -111,8 +121,10 @@ void TrainingRun::check_outputs() const {
             fail<FileError>("{}: exists already; move it away or name another output", path.string());
         }
     };
-    if (!options_.dump_gradients.empty()) {
-        refuse_existing(options_.dump_gradients);
+    for (const std::filesystem::path& file : {options_.metrics, options_.trace, options_.dump_gradients}) {
+        if (!file.empty()) {
+            refuse_existing(file);
+        }
     }
     if (options_.out.empty()) {
         return;
@@ -185,11 +197,15 @@ bool TrainingRun::run_step(std::int64_t step) {
     settings.learning_rate = learning_rate_at(options_.learning_rate, step);
     const Clock::time_point start = Clock::now();
     progress_->begin_step(step);
+    if (trace_) {
+        trace_->begin_step(step);
+    }
     StepResult result;
     try {
         result = executor_->compute_gradients(views, settings);
     } catch (const Interrupted&) {
-        progress_->end_step();
+        backend_->wait_idle();  // for the operations that were issued
+        end_step();
         reader_->restore(before);
         return false;
     }
@@ -199,12 +215,19 @@ bool TrainingRun::run_step(std::int64_t step) {
     if (options_.updates_weights) {
         executor_->update_weights();
     }
-    progress_->end_step();
+    end_step();
     facts_.steps_done = step;
     facts_.last_loss = result.loss;
     facts_.cursor = reader_->cursor();
     report_step(step, result, seconds_between(start, Clock::now()), settings.learning_rate);
     return true;
+}
+
+void TrainingRun::end_step() {
+    progress_->end_step();
+    if (trace_) {
+        trace_->flush();
+    }
 }
 
 void TrainingRun::report_step(std::int64_t step, const StepResult& result, double seconds, double learning_rate) {

@@ -20,6 +20,7 @@ struct TrainingOptions {
     std::filesystem::path data;
     std::filesystem::path out;             // empty: weights are not written
     std::filesystem::path metrics;         // empty: none
+    std::filesystem::path trace;           // empty: none, and no operation is timed by itself
     std::filesystem::path dump_gradients;  // empty: none
     bool from_scratch = false;             // random weights from the config
     bool updates_weights = true;           // false: --no-optimizer

@@ -1,0 +1,44 @@
+#include "runtime/trace/trace.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "runtime/trace/names.hpp"
+
+namespace oomb::trace {
+
+std::vector<std::string> engine_names() {
+    std::vector<std::string> names;
+    for (int engine = 0; engine < schedule::kEngines; ++engine) {
+        names.emplace_back(name_of(static_cast<schedule::Engine>(engine)));
+    }
+    return names;
+}
+
+std::vector<std::string> kind_names() {
+#define OOMB_KIND_NAME(name, text) text,
+    return {OOMB_OPERATION_KINDS(OOMB_KIND_NAME)};
+#undef OOMB_KIND_NAME
+}
+
+std::string header_line(const TraceHeader& header) {
+    const nlohmann::ordered_json json = {{"format", kTraceFormat},    {"version", kTraceFormatVersion},
+                                         {"program", header.program}, {"device", header.device},
+                                         {"clock", header.clock},     {"engines", engine_names()},
+                                         {"kinds", kind_names()},     {"plan", header.plan}};
+    return json.dump() + "\n";
+}
+
+std::string step_line(std::int64_t step) {
+    return fmt::format("{{\"step\":{}}}\n", step);
+}
+
+// The id in hexadecimal: not every reader of JSON keeps 64 bits of a number.
+void append_record_line(const TraceRecord& record, std::string& lines) {
+    fmt::format_to(std::back_inserter(lines), "[\"{:016x}\",{},{},{},{},{}]\n", pack(record.id),
+                   static_cast<int>(record.engine), record.begin_ns, record.end_ns - record.begin_ns, record.bytes,
+                   record.pages);
+}
+
+}  // namespace oomb::trace

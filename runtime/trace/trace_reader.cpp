@@ -1,0 +1,133 @@
+#include <charconv>
+
+#include "runtime/core/error.hpp"
+#include "runtime/trace/names.hpp"
+#include "runtime/trace/trace.hpp"
+
+namespace oomb::trace {
+namespace {
+
+constexpr std::int64_t kMost_line_bytes = std::int64_t{16} << 20;
+constexpr std::int64_t kMost_ns = std::int64_t{1} << 62;  // begin + duration stays a 64-bit number
+
+schedule::OperationId read_id(const JsonNode& node) {
+    const std::string text = node.as_string();
+    std::uint64_t packed = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), packed, 16);
+    if (text.size() != 16 || error != std::errc{} || end != text.data() + text.size()) {
+        node.refuse("16 hexadecimal digits");
+    }
+    const schedule::OperationId id = schedule::unpack(packed);
+    if (static_cast<std::size_t>(id.kind) >= kind_names().size()) {
+        node.refuse("an id whose kind the header names");
+    }
+    return id;
+}
+
+TraceRecord read_record(const JsonNode& node, std::int64_t step) {
+    constexpr std::size_t kFields = 6;
+    if (node.as_array().size() != kFields) {
+        node.refuse("[id, engine, begin, duration, bytes, pages]");
+    }
+    TraceRecord record;
+    record.step = step;
+    record.id = read_id(node.item(0));
+    record.engine = static_cast<schedule::Engine>(node.item(1).as_integer(0, schedule::kEngines - 1));
+    record.begin_ns = node.item(2).as_integer(0, kMost_ns);
+    record.end_ns = record.begin_ns + node.item(3).as_integer(0, kMost_ns);
+    record.bytes = node.item(4).as_integer(0);
+    record.pages = node.item(5).as_integer(0);
+    return record;
+}
+
+void check_names(const JsonNode& node, const std::vector<std::string>& expected) {
+    if (node.value() != Json(expected)) {
+        node.refuse("the names of this program's version; read the trace with the version that wrote it");
+    }
+}
+
+}  // namespace
+
+std::string TraceReader::place() const {
+    return fmt::format("{}, line {}", path_.string(), line_);
+}
+
+bool TraceReader::read_line(std::string& line) {
+    line.clear();
+    for (int letter = file_.get(); letter != std::ifstream::traits_type::eof(); letter = file_.get()) {
+        if (letter == '\n') {
+            ++line_;
+            return true;
+        }
+        line.push_back(static_cast<char>(letter));
+        if (static_cast<std::int64_t>(line.size()) > kMost_line_bytes) {
+            fail<FileError>("{}, line {}: longer than {} bytes, which no line of a trace is", path_.string(), line_ + 1,
+                            kMost_line_bytes);
+        }
+    }
+    if (file_.bad()) {
+        fail<FileError>("{}: reading failed after line {}", path_.string(), line_);
+    }
+    truncated_ = !line.empty();
+    return false;
+}
+
+TraceReader::TraceReader(const std::filesystem::path& path) : path_(path), file_(path, std::ios::binary) {
+    if (!file_) {
+        fail<FileError>("{}: cannot be opened", path_.string());
+    }
+    std::string line;
+    if (!read_line(line)) {
+        fail<FileError>("{}: no whole line, but the first one of a trace is its header", path_.string());
+    }
+    read_header(line);
+}
+
+void TraceReader::read_header(const std::string& line) {
+    const Json json = parse_json(line, place());
+    const JsonNode root(json, place());
+    if (root.as_object().at("format").as_string() != kTraceFormat) {
+        root.at("format").refuse(fmt::format("\"{}\"", kTraceFormat));
+    }
+    if (root.at("version").as_integer() != kTraceFormatVersion) {
+        root.at("version").refuse(fmt::format("version {}, the one this program reads", kTraceFormatVersion));
+    }
+    check_names(root.at("engines"), engine_names());
+    check_names(root.at("kinds"), kind_names());
+    header_ = {.program = root.at("program").as_string(),
+               .device = root.at("device").as_string(),
+               .clock = root.at("clock").as_string(),
+               .plan = root.at("plan").as_object().value()};
+}
+
+bool TraceReader::next(TraceRecord& record) {
+    while (read_line(text_)) {
+        const Json json = parse_json(text_, place());
+        const JsonNode node(json, place());
+        if (json.is_array()) {
+            if (step_ == 0) {
+                node.refuse("a step before its operations");
+            }
+            record = read_record(node, step_);
+            return true;
+        }
+        if (node.as_object().value().size() != 1) {
+            node.refuse("a step line or the array of an operation");
+        }
+        step_ = node.at("step").as_integer(step_ + 1);
+    }
+    return false;
+}
+
+Trace read_trace(const std::filesystem::path& path) {
+    TraceReader reader(path);
+    Trace trace;
+    trace.header = reader.header();
+    for (TraceRecord record; reader.next(record);) {
+        trace.records.push_back(record);
+    }
+    trace.truncated = reader.truncated();
+    return trace;
+}
+
+}  // namespace oomb::trace
