@@ -5,11 +5,8 @@
 
 #include "kernels/cpu/optimizer.hpp"
 #include "runtime/core/error.hpp"
-<<<<<<< HEAD
-#include "trainer/executor/dispatch.hpp"
-=======
 #include "runtime/issue/movement.hpp"
->>>>>>> report
+#include "trainer/executor/dispatch.hpp"
 #include "trainer/weights/convert.hpp"
 
 namespace oomb::trainer {
@@ -52,13 +49,8 @@ void CpuBackend<T>::take(Issued operation) {
 
 template <class T>
 void CpuBackend<T>::carry_out(const Issued& issued) {
-<<<<<<< HEAD
-    const auto start = std::chrono::steady_clock::now();
-    Dispatch::run(*this, issued);
-=======
     const Clock::time_point begin = Clock::now();
-    run(issued);
->>>>>>> report
+    Dispatch::run(*this, issued);
     memory_.end_lives(issued);
     note_time(issued, begin, Clock::now());
     if (this->on_done) {
@@ -67,8 +59,6 @@ void CpuBackend<T>::carry_out(const Issued& issued) {
 }
 
 template <class T>
-<<<<<<< HEAD
-=======
 void CpuBackend<T>::note_time(const Issued& issued, Clock::time_point begin, Clock::time_point end) {
     using Seconds = std::chrono::duration<double>;
     const double seconds = Seconds(end - begin).count();
@@ -91,107 +81,6 @@ void CpuBackend<T>::note_time(const Issued& issued, Clock::time_point begin, Clo
 }
 
 template <class T>
-void CpuBackend<T>::run(const Issued& issued) {
-    require(run_linear(issued) || run_pass(issued) || run_pages(issued), "CPU backend: can't carry out {}",
-            to_text(issued.operation.id));
-}
-
-template <class T>
-bool CpuBackend<T>::run_linear(const Issued& issued) {
-    switch (issued.operation.id.kind) {
-        case Kind::kLinearQkv:
-            return linear_qkv(issued), true;
-        case Kind::kLinearOutput:
-            return linear_output(issued), true;
-        case Kind::kLinearGateUp:
-            return linear_gate_up(issued), true;
-        case Kind::kLinearDown:
-            return linear_down(issued), true;
-        case Kind::kLinearHead:
-            return linear_head(issued), true;
-        case Kind::kLinearQkvWeightGradient:
-        case Kind::kLinearOutputWeightGradient:
-        case Kind::kLinearGateUpWeightGradient:
-        case Kind::kLinearDownWeightGradient:
-        case Kind::kLinearHeadWeightGradient:
-            return linear_weight_gradient(issued), true;
-        case Kind::kLinearQkvInputGradient:
-        case Kind::kLinearOutputInputGradient:
-        case Kind::kLinearGateUpInputGradient:
-        case Kind::kLinearDownInputGradient:
-        case Kind::kLinearHeadInputGradient:
-            return linear_input_gradient(issued), true;
-        default:
-            return false;
-    }
-}
-
-template <class T>
-bool CpuBackend<T>::run_pass(const Issued& issued) {
-    switch (issued.operation.id.kind) {
-        case Kind::kZeroGradients:
-            return zero_gradients(issued), true;
-        case Kind::kEmbedding:
-            return embedding(issued), true;
-        case Kind::kEmbeddingBackward:
-            return embedding_backward(issued), true;
-        case Kind::kInputNorm:
-        case Kind::kPostNorm:
-        case Kind::kFinalNorm:
-            return norm(issued), true;
-        case Kind::kInputNormBackward:
-        case Kind::kPostNormBackward:
-        case Kind::kFinalNormBackward:
-            return norm_backward(issued), true;
-        case Kind::kSwiglu:
-            return swiglu(issued), true;
-        case Kind::kSwigluBackward:
-            return swiglu_backward(issued), true;
-        case Kind::kCrossEntropy:
-            return cross_entropy(issued), true;
-        case Kind::kGradientNorm:
-            return gradient_norm(issued), true;
-        case Kind::kOptimizer:
-            return optimizer(issued), true;
-        default:
-            return false;
-    }
-}
-
-template <class T>
-bool CpuBackend<T>::run_pages(const Issued& issued) {
-    switch (issued.operation.id.kind) {
-        case Kind::kRope:
-            return rope(issued), true;
-        case Kind::kRopeBackward:
-            return rope_backward(issued), true;
-        case Kind::kAttention:
-            return attention(issued), true;
-        case Kind::kAttentionBackward:
-            return attention_backward(issued), true;
-        case Kind::kMerge:
-            return merge(issued), true;
-        case Kind::kFinishAttention:
-            return finish_attention(issued), true;
-        case Kind::kAttentionDelta:
-            return attention_delta(issued), true;
-        case Kind::kLoadTokens:
-            return load_tokens(issued), true;
-        case Kind::kFetch:
-        case Kind::kWriteBack:
-            return copy_pages(issued), true;
-        case Kind::kKeepActivation:
-        case Kind::kLoadActivation:
-            return copy_activation(issued), true;
-        case Kind::kRelease:
-            return true;  // the frames are free, there is nothing to move
-        default:
-            return false;
-    }
-}
-
-template <class T>
->>>>>>> report
 void CpuBackend<T>::set_sequence(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) {
     auto* host = memory_.template idle<std::int32_t>(RegionName::kHostTokens);
     const std::int64_t context = plan_.run.context_tokens;
