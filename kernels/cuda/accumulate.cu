@@ -20,6 +20,15 @@ __global__ void __launch_bounds__(kBlock) accumulate_kernel(const A* part, A* su
     }
 }
 
+template <class T>
+__global__ void __launch_bounds__(kBlock)
+    add_bias_kernel(T* rows, const T* bias, std::int64_t elements, std::int64_t width) {
+    const std::int64_t at = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
+    if (at < elements) {
+        rows[at] = narrow<T>(widen(rows[at]) + widen(bias[at % width]));
+    }
+}
+
 __device__ std::uint64_t clock_nanoseconds() {
     std::uint64_t now;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
@@ -49,6 +58,15 @@ void accumulate(const A* part, A* sum, std::int64_t count, cudaStream_t stream) 
     check_launch("accumulate");
 }
 
+template <class T>
+void add_bias(T* rows, const T* bias, std::int64_t count, std::int64_t width, cudaStream_t stream) {
+    if (count * width == 0) {
+        return;
+    }
+    add_bias_kernel<T><<<blocks_for(count * width, kBlock), kBlock, 0, stream>>>(rows, bias, count * width, width);
+    check_launch("add_bias");
+}
+
 void delay(std::int64_t nanoseconds, cudaStream_t stream) {
     delay_kernel<<<1, 1, 0, stream>>>(static_cast<std::uint64_t>(nanoseconds));
     check_launch("delay");
@@ -56,5 +74,8 @@ void delay(std::int64_t nanoseconds, cudaStream_t stream) {
 
 template void accumulate(const float*, float*, std::int64_t, cudaStream_t);
 template void accumulate(const double*, double*, std::int64_t, cudaStream_t);
+template void add_bias(double*, const double*, std::int64_t, std::int64_t, cudaStream_t);
+template void add_bias(float*, const float*, std::int64_t, std::int64_t, cudaStream_t);
+template void add_bias(BFloat16*, const BFloat16*, std::int64_t, std::int64_t, cudaStream_t);
 
 }  // namespace oomb::kernels::cuda

@@ -1,0 +1,223 @@
+#include "trainer/cuda/cuda_backend.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "kernels/cuda/cross_entropy.hpp"
+#include "kernels/cuda/convert.hpp"
+#include "kernels/cuda/optimizer.hpp"
+#include "kernels/cuda/qkv.hpp"
+#include "kernels/cuda/rms_norm.hpp"
+#include "runtime/core/error.hpp"
+#include "runtime/device/check.hpp"
+#include "trainer/executor/dispatch.hpp"
+#include "trainer/weights/convert.hpp"
+
+namespace oomb::trainer {
+
+using schedule::RegionName;
+
+namespace {
+
+// Says what a failing call was about.
+class OperationContext : public device::ErrorContext {
+  public:
+    OperationContext(const schedule::Operation& operation, const PlannedMemory& memory)
+        : operation_(operation), memory_(memory) {}
+    std::string describe() const override {
+        return fmt::format("{}; arenas used up to {} bytes of HBM, {} of host memory", to_text(operation_.id),
+                           memory_.touched_bytes(Tier::kHbm), memory_.touched_bytes(Tier::kHost));
+    }
+
+  private:
+    const schedule::Operation& operation_;
+    const PlannedMemory& memory_;
+};
+
+}  // namespace
+
+template <class T>
+CudaBackend<T>::CudaBackend(const schedule::Plan& plan, CudaBackendOptions options)
+    : plan_(plan),
+      model_(plan.model),
+      workspace_(schedule::workspace(schedule::StepShape(plan.model, plan.run))),
+      scratch_(schedule::attention_scratch(schedule::StepShape(plan.model, plan.run))),
+      layout_(plan.model),
+      frequencies_(rope_frequencies(plan.model)),
+      options_(std::move(options)) {
+    constexpr DType kType = std::is_same_v<T, float> ? DType::kF32 : DType::kBF16;
+    require(plan.run.device == DeviceKind::kCuda && plan.run.compute == kType && plan.run.accumulator == DType::kF32,
+            "CUDA backend: the plan computes in {} on {}", name_of(plan.run.compute), name_of(plan.run.device));
+    check_workspaces();
+    device_ = device::open_device();
+    hbm_ = std::make_unique<device::HbmArena>(plan.arena_bytes[static_cast<int>(Tier::kHbm)]);
+    host_ = std::make_unique<device::HostArena>(
+        plan.arena_bytes[static_cast<int>(Tier::kHost)],
+        device::HostArenaOptions{.numa_node = device_.numa_node, .progress = options_.progress});
+    memory_ = std::make_unique<PlannedMemory>(plan, PlannedMemory::Arenas{hbm_->view().base, host_->view().base});
+    streams_ = std::make_unique<EngineStreams>(plan, hbm_->view(), host_->view(), options_.streams);
+    OOMB_CUDA(cudaMemset(hbm_->view().base, 0, hbm_->bytes()));
+    OOMB_CUDA(cudaMemcpy(workspace(workspace_.frequencies), frequencies_.inverse_frequency.data(),
+                         frequencies_.inverse_frequency.size() * sizeof(float), cudaMemcpyHostToDevice));
+    products_ = std::make_unique<MatrixProducts>(stream(), workspace(workspace_.library), workspace_.library_bytes,
+                                                 plan.run.deterministic);
+    if (std::is_same_v<T, BFloat16> && !options_.plain_attention) {
+        library_attention_ = std::make_unique<CudnnAttention>(stream(), plan.run.deterministic);
+        prepare_attention();
+    }
+    OOMB_CUDA(cudaDeviceSynchronize());
+}
+
+template <class T>
+CudaBackend<T>::~CudaBackend() = default;
+
+// Kernels that sum partial results do so in the workspace that the plan set aside.
+template <class T>
+void CudaBackend<T>::check_workspaces() const {
+    const schedule::StepShape step(plan_.model, plan_.run);
+    const std::int64_t rows = step.longest_chunk();
+    const auto fits = [&](std::size_t bytes, const char* what) {
+        require(static_cast<std::int64_t>(bytes) <= workspace_.library_bytes, "{} needs {} bytes of workspace, {} are planned",
+                what, bytes, workspace_.library_bytes);
+    };
+    fits(kernels::cuda::rms_norm_backward_workspace_bytes<T>(rows, model_.hidden), "rms_norm_backward");
+    fits(kernels::cuda::cross_entropy_workspace_bytes(plan_.run.logit_tile_tokens), "cross_entropy");
+    fits(kernels::cuda::sum_of_squares_workspace_bytes(), "sum_of_squares");
+    fits(kernels::cuda::qkv_backward_workspace_bytes<T>(rows, model_.query_heads, model_.kv_heads, model_.head_dim),
+         "qkv_backward");
+    fits(kernels::cuda::column_sums_workspace_bytes<T>(rows, model_.hidden), "column_sums");
+}
+
+// The windows that the plan's context leads to, so that no step has to build a plan of cuDNN's.
+template <class T>
+void CudaBackend<T>::prepare_attention() {
+    const schedule::StepShape step(plan_.model, plan_.run);
+    const auto prepare = [&](std::int64_t rows, std::int64_t keys, bool causal) {
+        const AttentionWindow window{rows, keys, model_.query_heads, model_.kv_heads, model_.head_dim, causal};
+        library_supports(window, false);
+        library_supports(window, true);
+    };
+    for (std::int64_t chunk = 0; chunk < step.chunks(); ++chunk) {
+        const std::int64_t rows = step.tokens_of(chunk), history = step.first_token(chunk);
+        prepare(rows, rows, true);
+        if (history >= plan_.run.window_tokens) {
+            prepare(rows, plan_.run.window_tokens, false);
+        }
+        if (history % plan_.run.window_tokens != 0) {
+            prepare(rows, history % plan_.run.window_tokens, false);
+        }
+    }
+}
+
+template <class T>
+void CudaBackend<T>::take(Issued operation) {
+    const OperationContext context(operation.operation, *memory_);
+    const device::ErrorScope scope(context);
+    streams_->begin(operation, this->on_timed);
+    Dispatch::run(*this, operation);
+    streams_->end(operation, this->on_done, this->on_timed);
+}
+
+template <class T>
+void CudaBackend<T>::wait_idle() {
+    streams_->wait_idle(this->on_done, this->on_timed);
+}
+
+template <class T>
+void CudaBackend<T>::set_sequence(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) {
+    auto* host = memory_->idle<std::int32_t>(RegionName::kHostTokens);
+    const std::int64_t context = plan_.run.context_tokens;
+    std::copy(tokens.begin(), tokens.end(), host);
+    std::copy(targets.begin(), targets.end(), host + context);
+    memory_->note_touched(Tier::kHost, region_of(plan_.regions, RegionName::kHostTokens).offset_bytes +
+                                           (context + static_cast<std::int64_t>(targets.size())) * 4);
+}
+
+template <class T>
+void CudaBackend<T>::set_weight(std::size_t parameter, std::span<const std::byte> values, DType type) {
+    const std::int64_t elements = layout_.parameters()[parameter].elements, offset = layout_.offset(parameter);
+    const auto put = [&]<class E>(E* target) {
+        std::vector<E> converted(elements);
+        convert<E>(values, type, converted);
+        OOMB_CUDA(cudaMemcpy(target + offset, converted.data(), elements * sizeof(E), cudaMemcpyHostToDevice));
+    };
+    put(memory_->idle<T>(RegionName::kWeights));
+    if (region_of(plan_.regions, RegionName::kMasterWeights).total_bytes() > 0) {
+        put(memory_->idle<A>(RegionName::kMasterWeights));
+    }
+}
+
+template <class T>
+template <class E>
+TensorValues CudaBackend<T>::read_back(RegionName region, std::size_t parameter) {
+    const std::int64_t elements = layout_.parameters()[parameter].elements;
+    values_.resize(elements * sizeof(E));
+    OOMB_CUDA(cudaMemcpy(values_.data(), memory_->idle<E>(region) + layout_.offset(parameter), values_.size(),
+                         cudaMemcpyDeviceToHost));
+    return TensorValues(std::span<const E>(reinterpret_cast<const E*>(values_.data()), elements));
+}
+
+// The master weights where there are some: nothing that the optimizer did is lost.
+template <class T>
+TensorValues CudaBackend<T>::weight(std::size_t parameter) {
+    return region_of(plan_.regions, RegionName::kMasterWeights).total_bytes() > 0
+               ? read_back<A>(RegionName::kMasterWeights, parameter)
+               : read_back<T>(RegionName::kWeights, parameter);
+}
+
+template <class T>
+TensorValues CudaBackend<T>::gradient(std::size_t parameter) {
+    return read_back<A>(RegionName::kGradients, parameter);
+}
+
+template <class T>
+StepSums CudaBackend<T>::sums() const {
+    Scalars scalars;
+    OOMB_CUDA(cudaMemcpy(&scalars, memory_->idle<Scalars>(RegionName::kScalars), sizeof scalars, cudaMemcpyDeviceToHost));
+    return {scalars.loss.loss, scalars.loss.valid_targets, scalars.gradient_squares};
+}
+
+template <class T>
+NonFinite CudaBackend<T>::find_non_finite() const {
+    auto* found = &memory_->idle<Scalars>(RegionName::kScalars)->non_finite_index;
+    const auto search = [&](const auto* values, const char* what) -> NonFinite {
+        for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
+            const ParameterInfo& parameter = layout_.parameters()[i];
+            kernels::cuda::find_non_finite(values + layout_.offset(i), parameter.elements, found, stream());
+            std::int64_t index = -1;
+            OOMB_CUDA(cudaMemcpyAsync(&index, found, sizeof index, cudaMemcpyDeviceToHost, stream()));
+            OOMB_CUDA(cudaStreamSynchronize(stream()));
+            if (index >= 0) {
+                return {fmt::format("{} {}", what, parameter.name), index};
+            }
+        }
+        return {};
+    };
+    const NonFinite in_weights = search(memory_->idle<T>(RegionName::kWeights), "weight");
+    return in_weights.tensor.empty() ? search(memory_->idle<A>(RegionName::kGradients), "gradient of") : in_weights;
+}
+
+template <class T>
+const T* CudaBackend<T>::weight(const Issued& issued, ParameterKind kind, std::int64_t layer) {
+    return memory_->read<T>(issued, RegionName::kWeights, layout_.elements()) + layout_.offset(kind, layer);
+}
+
+template <class T>
+typename CudaBackend<T>::A* CudaBackend<T>::gradient(const Issued& issued, ParameterKind kind, std::int64_t layer) {
+    return memory_->write<A>(issued, RegionName::kGradients, layout_.elements()) + layout_.offset(kind, layer);
+}
+
+template <class T>
+std::int64_t CudaBackend<T>::row_in_chunk(const Issued& issued) const {
+    return issued.operation.first_row - issued.operation.id.chunk * plan_.run.chunk_tokens;
+}
+
+template <class T>
+std::byte* CudaBackend<T>::workspace(std::int64_t part) const {
+    return memory_->idle<std::byte>(RegionName::kWorkspace) + part;
+}
+
+template class CudaBackend<BFloat16>;
+template class CudaBackend<float>;
+
+}  // namespace oomb::trainer

@@ -1,0 +1,147 @@
+#pragma once
+// The CUDA backend: the schedule's engines are streams of one GPU. cuBLASLt multiplies matrices, cuDNN attends over
+// windows, kernels/cuda does the rest, all on buffers of two arenas that are reserved once. T is the compute type,
+// BFloat16 or float; accumulators are float.
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/cross_entropy.hpp"
+#include "runtime/device/device_info.hpp"
+#include "runtime/device/hbm_arena.hpp"
+#include "runtime/device/host_arena.hpp"
+#include "runtime/paging/page_view.hpp"
+#include "runtime/schedule/region_sizes.hpp"
+#include "trainer/cuda/cudnn_attention.hpp"
+#include "trainer/cuda/engine_streams.hpp"
+#include "trainer/cuda/matrix_product.hpp"
+#include "trainer/executor/backend.hpp"
+#include "trainer/executor/planned_memory.hpp"
+
+namespace oomb::trainer {
+
+struct CudaBackendOptions {
+    EngineStreamsOptions streams;
+    bool plain_attention = false;  // our plain kernels instead of cuDNN; always so in fp32
+    std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress;  // of reserving host memory
+};
+
+// The scalars region.
+struct Scalars {
+    kernels::CrossEntropySum loss;
+    double gradient_squares = 0.0;
+    std::int64_t non_finite_index = -1;
+};
+
+template <class T>
+class CudaBackend : public Backend {
+  public:
+    // `plan` outlives the backend. Opens the GPU, reserves both arenas, prepares cuDNN for the windows of the plan's
+    // context. Throws DeviceUnavailableError, DoesNotFitError, CudaError. Weights start undefined, the rest zero.
+    explicit CudaBackend(const schedule::Plan& plan, CudaBackendOptions options = {});
+    ~CudaBackend() override;
+
+    void take(issue::IssuedOperation operation) override;
+    void wait_idle() override;
+    void set_step(const StepSettings& settings) override { settings_ = settings; }
+    void set_sequence(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) override;
+    const ParameterLayout& layout() const override { return layout_; }
+    void set_weight(std::size_t parameter, std::span<const std::byte> values, DType type) override;
+    TensorValues weight(std::size_t parameter) override;
+    TensorValues gradient(std::size_t parameter) override;
+    StepSums sums() const override;
+    NonFinite find_non_finite() const override;
+    double phase_seconds(schedule::Phase phase) const override { return streams_->phase_seconds(phase); }
+    std::int64_t touched_bytes(Tier tier) const override { return memory_->touched_bytes(tier); }
+    std::int64_t library_peak_bytes() const override { return 0; }  // libraries work inside the arena
+
+    std::string device_name() const override { return device_.name; }
+    CopyTotals copied(schedule::Engine engine) const override { return streams_->copied(engine); }
+    double exposed_copy_seconds() const override { return streams_->exposed_copy_seconds(); }
+
+  private:
+    friend struct Dispatch;
+    using A = kernels::Accumulator<T>;
+    using Issued = issue::IssuedOperation;
+
+    // cuda_backend.cpp
+    void prepare_attention();
+    void check_workspaces() const;
+
+    // linear.cpp
+    void linear_qkv(const Issued& issued);
+    void linear_output(const Issued& issued);
+    void linear_gate_up(const Issued& issued);
+    void linear_down(const Issued& issued);
+    void linear_head(const Issued& issued);
+    void linear_weight_gradient(const Issued& issued);
+    void linear_input_gradient(const Issued& issued);
+
+    // passes.cpp
+    void zero_gradients(const Issued& issued);
+    void embedding(const Issued& issued);
+    void embedding_backward(const Issued& issued);
+    void norm(const Issued& issued);
+    void norm_backward(const Issued& issued);
+    void swiglu(const Issued& issued);
+    void swiglu_backward(const Issued& issued);
+    void cross_entropy(const Issued& issued);
+    void gradient_norm(const Issued& issued);
+    void optimizer(const Issued& issued);
+
+    // attention.cpp
+    void rope(const Issued& issued);
+    void rope_backward(const Issued& issued);
+    void attention(const Issued& issued);
+    void attention_backward(const Issued& issued);
+    void merge(const Issued& issued);
+    void finish_attention(const Issued& issued);
+    void attention_delta(const Issued& issued);
+    template <class E>
+    paging::PageView<E> page_view(const Issued& issued, std::size_t request, std::int64_t tokens, std::int64_t first,
+                                  schedule::Access access);
+    struct Window;  // K/V of a window as contiguous rows
+    Window contiguous_window(const Issued& issued, std::byte* scratch);
+    void attend_by_library(const Issued& issued, const AttentionWindow& window);
+    void attend_by_kernel(const Issued& issued);
+    void backward_by_library(const Issued& issued, const AttentionWindow& window);
+    void backward_by_kernel(const Issued& issued);
+    bool library_supports(const AttentionWindow& window, bool backward);
+
+    // copies.cpp
+    void load_tokens(const Issued& issued);
+    void copy_pages(const Issued& issued);
+    void copy_activation(const Issued& issued);
+
+    const T* weight(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
+    A* gradient(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
+    std::int64_t row_in_chunk(const Issued& issued) const;
+    std::byte* workspace(std::int64_t part) const;
+    cudaStream_t stream() const { return streams_->compute(); }
+    template <class E>
+    TensorValues read_back(schedule::RegionName region, std::size_t parameter);
+
+    const schedule::Plan& plan_;
+    const ModelShape& model_;
+    const schedule::Workspace workspace_;
+    const schedule::AttentionScratch scratch_;
+    ParameterLayout layout_;
+    RopeFrequencies frequencies_;
+    CudaBackendOptions options_;
+    device::DeviceInfo device_;
+    std::unique_ptr<device::HbmArena> hbm_;
+    std::unique_ptr<device::HostArena> host_;
+    std::unique_ptr<PlannedMemory> memory_;
+    std::unique_ptr<EngineStreams> streams_;
+    std::unique_ptr<MatrixProducts> products_;
+    std::unique_ptr<CudnnAttention> library_attention_;  // null: plain kernels only
+    std::vector<device::Copy> copies_;                   // of one operation, reused
+    std::vector<std::byte> values_;                      // what weight() and gradient() return
+    StepSettings settings_;
+};
+
+extern template class CudaBackend<BFloat16>;
+extern template class CudaBackend<float>;
+
+}  // namespace oomb::trainer

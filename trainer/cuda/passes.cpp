@@ -1,0 +1,183 @@
+// Element-wise passes, norms, loss and optimizer of the CUDA backend: our kernels on the arena's buffers.
+
+#include <cmath>
+
+#include "kernels/cuda/cross_entropy.hpp"
+#include "kernels/cuda/embedding.hpp"
+#include "kernels/cuda/optimizer.hpp"
+#include "kernels/cuda/rms_norm.hpp"
+#include "kernels/cuda/swiglu.hpp"
+#include "runtime/device/check.hpp"
+#include "trainer/cuda/cuda_backend.hpp"
+#include "trainer/executor/operand_regions.hpp"
+
+namespace oomb::trainer {
+
+using enum schedule::RegionName;
+
+template <class T>
+void CudaBackend<T>::zero_gradients(const Issued& issued) {
+    A* gradients = memory_->write<A>(issued, kGradients, layout_.elements());
+    OOMB_CUDA(cudaMemsetAsync(gradients, 0, layout_.elements() * sizeof(A), stream()));
+    OOMB_CUDA(cudaMemsetAsync(memory_->write<Scalars>(issued, kScalars, 1), 0, sizeof(Scalars), stream()));
+}
+
+template <class T>
+void CudaBackend<T>::embedding(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows;
+    kernels::cuda::embedding_forward<T>({.tokens = memory_->read<std::int32_t>(issued, kTokens, rows),
+                                         .table = weight(issued, ParameterKind::kEmbedding),
+                                         .y = memory_->write<T>(issued, kLayerInput, rows * model_.hidden),
+                                         .rows = rows,
+                                         .vocab = model_.vocab,
+                                         .width = model_.hidden},
+                                        stream());
+}
+
+template <class T>
+void CudaBackend<T>::embedding_backward(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows;
+    kernels::cuda::embedding_backward<T>({.tokens = memory_->read<std::int32_t>(issued, kTokens, rows),
+                                          .dy = memory_->read<T>(issued, kStreamGradient, rows * model_.hidden),
+                                          .d_table = gradient(issued, ParameterKind::kEmbedding),
+                                          .rows = rows,
+                                          .vocab = model_.vocab,
+                                          .width = model_.hidden},
+                                         stream());
+}
+
+template <class T>
+void CudaBackend<T>::norm(const Issued& issued) {
+    const NormRegions regions = norm_regions(issued.operation.id.kind);
+    const std::int64_t rows = issued.operation.rows, hidden = model_.hidden;
+    const std::int64_t first = regions.in_layer ? 0 : row_in_chunk(issued);
+    kernels::cuda::rms_norm_forward<T>(
+        {.x = memory_->read<T>(issued, regions.input, (first + rows) * hidden) + first * hidden,
+         .weight = weight(issued, regions.weight, regions.in_layer ? issued.operation.id.layer : -1),
+         .y = memory_->write<T>(issued, regions.output, rows * hidden),
+         .rows = rows,
+         .width = hidden,
+         .eps = model_.rms_norm_eps},
+        stream());
+}
+
+// The final norm's gradient starts the residual stream's; the others add to it.
+template <class T>
+void CudaBackend<T>::norm_backward(const Issued& issued) {
+    const NormRegions regions = norm_regions(issued.operation.id.kind);
+    const std::int64_t layer = regions.in_layer ? issued.operation.id.layer : -1;
+    const std::int64_t rows = issued.operation.rows, hidden = model_.hidden;
+    const std::int64_t first = regions.in_layer ? 0 : row_in_chunk(issued);
+    kernels::cuda::rms_norm_backward<T>(
+        {.dy = memory_->read<T>(issued, regions.output_gradient, rows * hidden),
+         .x = memory_->read<T>(issued, regions.input, (first + rows) * hidden) + first * hidden,
+         .weight = weight(issued, regions.weight, layer),
+         .dx = memory_->write<T>(issued, kStreamGradient, (first + rows) * hidden) + first * hidden,
+         .d_weight = gradient(issued, regions.weight, layer),
+         .rows = rows,
+         .width = hidden,
+         .eps = model_.rms_norm_eps,
+         .add_to_dx = regions.in_layer},
+        workspace(workspace_.library), stream());
+}
+
+template <class T>
+void CudaBackend<T>::swiglu(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows, ffn = model_.ffn;
+    const T* gate = memory_->read<T>(issued, kGateUp, rows * 2 * ffn);
+    kernels::cuda::swiglu_forward<T>({.gate = gate,
+                                      .up = gate + ffn,
+                                      .act = memory_->write<T>(issued, kFfnActivation, rows * ffn),
+                                      .rows = rows,
+                                      .width = ffn,
+                                      .row_stride = 2 * ffn},
+                                     stream());
+}
+
+template <class T>
+void CudaBackend<T>::swiglu_backward(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows, ffn = model_.ffn;
+    T* gate = memory_->write<T>(issued, kGateUp, rows * 2 * ffn);
+    kernels::cuda::swiglu_backward<T>({.d_act = memory_->read<T>(issued, kFfnGradient, rows * ffn),
+                                       .gate = gate,
+                                       .up = gate + ffn,
+                                       .d_gate = gate,
+                                       .d_up = gate + ffn,
+                                       .rows = rows,
+                                       .width = ffn,
+                                       .row_stride = 2 * ffn},
+                                      stream());
+}
+
+template <class T>
+void CudaBackend<T>::cross_entropy(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows, first = row_in_chunk(issued);
+    const std::int64_t chunk_rows = std::min(plan_.run.chunk_tokens, plan_.run.context_tokens);
+    kernels::cuda::cross_entropy<T>(
+        {.logits = memory_->write<T>(issued, kLogits, rows * model_.vocab),
+         .targets = memory_->read<std::int32_t>(issued, kTokens, chunk_rows + first + rows) + chunk_rows + first,
+         .rows = rows,
+         .vocab = model_.vocab,
+         .scale = settings_.loss_scale},
+        &memory_->write<Scalars>(issued, kScalars, 1)->loss, workspace(workspace_.library), stream());
+}
+
+template <class T>
+void CudaBackend<T>::gradient_norm(const Issued& issued) {
+    double* sum = &memory_->write<Scalars>(issued, kScalars, 1)->gradient_squares;
+    OOMB_CUDA(cudaMemsetAsync(sum, 0, sizeof *sum, stream()));
+    kernels::cuda::sum_of_squares<A>(memory_->read<A>(issued, kGradients, layout_.elements()), layout_.elements(), sum,
+                                     workspace(workspace_.library), stream());
+}
+
+// Begins when the gradients and their norm are known to the host: clipping is decided there.
+template <class T>
+void CudaBackend<T>::optimizer(const Issued& issued) {
+    const std::int64_t elements = layout_.elements();
+    const double norm = std::sqrt(sums().gradient_squares);
+    const bool clips = settings_.max_grad_norm > 0 && norm > settings_.max_grad_norm;
+    const A* gradients = memory_->read<A>(issued, kGradients, elements);
+    T* weights = memory_->write<T>(issued, kWeights, elements);
+    A* moments = memory_->write<A>(issued, kMoments, 2 * elements);
+    if (settings_.step == 1) {
+        OOMB_CUDA(cudaMemsetAsync(moments, 0, 2 * elements * sizeof(A), stream()));
+    }
+    for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
+        const ParameterInfo& parameter = layout_.parameters()[i];
+        const std::int64_t offset = layout_.offset(i);
+        kernels::AdamWStep<T> step{.gradient = gradients + offset,
+                                   .m = moments + offset,
+                                   .v = moments + elements + offset,
+                                   .count = parameter.elements,
+                                   .step = settings_.step,
+                                   .learning_rate = settings_.learning_rate,
+                                   .beta1 = settings_.beta1,
+                                   .beta2 = settings_.beta2,
+                                   .eps = settings_.epsilon,
+                                   .weight_decay = parameter.decays ? settings_.weight_decay : 0.0,
+                                   .gradient_scale = clips ? settings_.max_grad_norm / norm : 1.0};
+        if constexpr (std::is_same_v<T, A>) {
+            step.weights = weights + offset;
+        } else {
+            step.weights = memory_->write<A>(issued, kMasterWeights, elements) + offset;
+            step.weights_copy = weights + offset;
+        }
+        kernels::cuda::adamw_step<T>(step, stream());
+    }
+}
+
+#define OOMB_PASSES(T)                                               \
+    template void CudaBackend<T>::zero_gradients(const Issued&);     \
+    template void CudaBackend<T>::embedding(const Issued&);          \
+    template void CudaBackend<T>::embedding_backward(const Issued&); \
+    template void CudaBackend<T>::norm(const Issued&);               \
+    template void CudaBackend<T>::norm_backward(const Issued&);      \
+    template void CudaBackend<T>::swiglu(const Issued&);             \
+    template void CudaBackend<T>::swiglu_backward(const Issued&);    \
+    template void CudaBackend<T>::cross_entropy(const Issued&);      \
+    template void CudaBackend<T>::gradient_norm(const Issued&);      \
+    template void CudaBackend<T>::optimizer(const Issued&);
+OOMB_PASSES(BFloat16)
+OOMB_PASSES(float)
+
+}  // namespace oomb::trainer
