@@ -44,6 +44,7 @@ DeviceProbe probe_device() {
         probe.name = properties.name;
         probe.sm_major = properties.major;
         probe.sm_minor = properties.minor;
+        probe.pci_bus = pci_bus_of(0);
     }
     return probe;
 }

@@ -31,6 +31,7 @@ struct DeviceProbe {
     std::string name;  // of the first device, like what follows
     int sm_major = 0;
     int sm_minor = 0;
+    std::string pci_bus;
     std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES
 };
 
