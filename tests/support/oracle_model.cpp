@@ -24,8 +24,14 @@ struct Model {
     }
 };
 
+// bf16 as transformers and flash attention compute it: statistics, scores and losses in fp32, the rest rounded.
+Tensor wide(const Tensor& x) {
+    return x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
+}
+
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-    return x * at::rsqrt((x * x).mean(-1, true) + eps) * weight;
+    const Tensor values = wide(x);
+    return (values * at::rsqrt((values * values).mean(-1, true) + eps)).to(x.scalar_type()) * weight;
 }
 
 // [tokens, heads, head_dim], rotate-half.
@@ -39,8 +45,8 @@ Tensor rope(const Tensor& x, const ModelShape& shape) {
                 static_cast<double>(position) * static_cast<double>(frequencies.inverse_frequency[i]);
         }
     }
-    const Tensor cosine = angles.cos() * frequencies.attention_factor,
-                 sine = angles.sin() * frequencies.attention_factor;
+    const Tensor cosine = (angles.cos() * frequencies.attention_factor).to(x.scalar_type()),
+                 sine = (angles.sin() * frequencies.attention_factor).to(x.scalar_type());
     const Tensor a = x.narrow(2, 0, half), b = x.narrow(2, half, half);
     return at::cat({a * cosine - b * sine, b * cosine + a * sine}, 2);
 }
@@ -64,8 +70,8 @@ Tensor attention(const Model& model, const Tensor& x, std::int64_t layer) {
     k = rope(k, shape).repeat_interleave(shape.group(), 1).transpose(0, 1);
     v = v.repeat_interleave(shape.group(), 1).transpose(0, 1);
     const Tensor future = at::ones({tokens, tokens}, at::kBool).triu(1);
-    const Tensor scores = q.matmul(k.transpose(1, 2)) / std::sqrt(static_cast<double>(shape.head_dim));
-    const Tensor p = scores.masked_fill(future, -INFINITY).softmax(-1);
+    const Tensor scores = wide(q).matmul(wide(k).transpose(1, 2)) / std::sqrt(static_cast<double>(shape.head_dim));
+    const Tensor p = scores.masked_fill(future, -INFINITY).softmax(-1).to(x.scalar_type());
     const Tensor o = p.matmul(v).transpose(0, 1).reshape({tokens, shape.query_width()});
     const Tensor y = o.matmul(model.matrix(ParameterKind::kOWeight, layer, shape.hidden, shape.query_width()).t());
     return shape.output_bias ? y + model.vector(ParameterKind::kOBias, layer, shape.hidden) : y;
@@ -97,7 +103,7 @@ Tensor loss_sum(const Model& model, const trainer::SequenceView& sequence) {
     }
     x = rms_norm(x, model.vector(ParameterKind::kFinalNorm, -1, shape.hidden), shape.rms_norm_eps);
     const Tensor log_p =
-        x.matmul(model.matrix(ParameterKind::kHead, -1, shape.vocab, shape.hidden).t()).log_softmax(-1);
+        wide(x.matmul(model.matrix(ParameterKind::kHead, -1, shape.vocab, shape.hidden).t())).log_softmax(-1);
     const Tensor targets = int_tensor(sequence.targets);
     const Tensor valid = targets.ge(0).nonzero().view({-1});
     return -log_p.index_select(0, valid).gather(1, targets.index_select(0, valid).view({-1, 1})).sum();
@@ -106,11 +112,12 @@ Tensor loss_sum(const Model& model, const trainer::SequenceView& sequence) {
 }  // namespace
 
 OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout, const std::vector<double>& weights,
-                         std::span<const trainer::SequenceView> sequences) {
-    Tensor flat = at::from_blob(const_cast<double*>(weights.data()), {layout.elements()}, at::kDouble).clone();
+                         std::span<const trainer::SequenceView> sequences, DType type) {
+    const at::ScalarType computed = type == DType::kBF16 ? at::kBFloat16 : at::kDouble;
+    Tensor flat = at::from_blob(const_cast<double*>(weights.data()), {layout.elements()}, at::kDouble).to(computed, false, true);
     flat.requires_grad_(true);
     const Model model{shape, layout, flat};
-    Tensor total = at::zeros({}, at::kDouble);
+    Tensor total = at::zeros({}, type == DType::kBF16 ? at::kFloat : at::kDouble);
     std::int64_t valid = 0;
     for (const trainer::SequenceView& sequence : sequences) {
         total = total + loss_sum(model, sequence);
@@ -118,9 +125,9 @@ OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout,
     }
     total = total / static_cast<double>(valid);
     total.backward();
-    const Tensor gradient = flat.grad().contiguous();
+    const Tensor gradient = flat.grad().to(at::kDouble).contiguous();
     OracleResult result;
-    result.loss = total.item<double>();
+    result.loss = total.to(at::kDouble).item<double>();
     result.gradients.assign(gradient.data_ptr<double>(), gradient.data_ptr<double>() + layout.elements());
     return result;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The slow, obviously right training step: the whole sequence at once, LibTorch autograd in float64.
+// The slow, obviously right training step: the whole sequence at once, LibTorch autograd in float64; and the same in
+// bf16, the measure of how far bf16 may be off.
 
 #include <cstdint>
 #include <span>
@@ -15,8 +16,9 @@ struct OracleResult {
     std::vector<double> gradients;  // in the order of the layout
 };
 
-// Loss summed over all valid targets of all sequences, divided once by their number.
+// Loss summed over all valid targets of all sequences, divided once by their number. `type` is kF64 or kBF16.
 OracleResult oracle_step(const ModelShape& shape, const trainer::ParameterLayout& layout,
-                         const std::vector<double>& weights, std::span<const trainer::SequenceView> sequences);
+                         const std::vector<double>& weights, std::span<const trainer::SequenceView> sequences,
+                         DType type = DType::kF64);
 
 }  // namespace oomb::testing

@@ -13,6 +13,9 @@
 #include "simulator/render.hpp"
 #include "trainer/cli/train_flags.hpp"
 #include "trainer/cpu/make_cpu_backend.hpp"
+#ifdef OOMB_HAVE_CUDA
+#include "trainer/cuda/make_cuda_backend.hpp"
+#endif
 
 namespace oomb::trainer {
 namespace {
@@ -50,14 +53,33 @@ std::string join(int argc, const char* const* argv) {
 
 void check_device(const RunConfiguration& run) {
     if (run.device == DeviceKind::kCuda) {
+#ifndef OOMB_HAVE_CUDA
         fail<UnsupportedError>(
-            "--device cuda: this version trains on the CPU only; take --device cpu (oomb-plan plans for both)");
-    }
-    if (run.compute == DType::kBF16) {
+            "--device cuda: this oomb-train was built without CUDA; build it where the CUDA toolkit is (cmake --preset "
+            "cuda), or take --device cpu");
+#endif
+        if (run.compute == DType::kF64) {
+            fail<UsageError>("--dtype fp64: the oracle mode runs with --device cpu; on cuda allowed is bf16 or fp32");
+        }
+    } else if (run.compute == DType::kBF16) {
         fail<UsageError>(
             "--dtype bf16: the CPU computes in fp32 or fp64; take --dtype fp32 (bf16 weights are read and written as "
             "they are)");
     }
+}
+
+std::unique_ptr<Backend> make_backend(const schedule::Plan& plan, [[maybe_unused]] int threads) {
+#ifdef OOMB_HAVE_CUDA
+    if (plan.run.device == DeviceKind::kCuda) {
+        return make_cuda_backend(plan, [](std::int64_t done, std::int64_t total) {
+            std::fputs(fmt::format("\rreserving host memory: {} of {}{}", format_bytes_short(done),
+                                   format_bytes_short(total), done == total ? "\n" : "")
+                           .c_str(),
+                       stderr);
+        });
+    }
+#endif
+    return make_cpu_backend(plan, threads);
 }
 
 ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::string& command) {
@@ -91,7 +113,7 @@ ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::st
     std::signal(SIGINT, on_signal);
     std::signal(SIGTERM, on_signal);
     run_training(
-        options, plan, [&](const schedule::Plan& p) { return make_cpu_backend(p, options.threads); }, stop_requested,
+        options, plan, [&](const schedule::Plan& p) { return make_backend(p, options.threads); }, stop_requested,
         stderr);
     return ExitCode::kDone;
 }

@@ -36,6 +36,15 @@ double scale_of(const AttentionCost& cost) {
     return 1.0 / std::sqrt(static_cast<double>(cost.head_dim));
 }
 
+template <class From, class To>
+void convert(const From* from, To* to, std::int64_t count, cudaStream_t stream) {
+    if constexpr (std::is_same_v<From, To>) {
+        OOMB_CUDA(cudaMemcpyAsync(to, from, count * sizeof(To), cudaMemcpyDeviceToDevice, stream));
+    } else {
+        kernels::cuda::convert<From, To>(from, to, count, stream);
+    }
+}
+
 bool in_order(const std::vector<std::int32_t>& frames) {
     for (std::size_t i = 1; i < frames.size(); ++i) {
         if (frames[i] != frames[0] + static_cast<std::int32_t>(i)) {
@@ -212,7 +221,7 @@ void CudaBackend<T>::attend_by_library(const Issued& issued, const AttentionWind
                                  .log_sum_exp = lse},
                                 scratch + scratch_.forward_library);
     if (whole) {
-        kernels::cuda::convert<T, A>(o, memory_->write<A>(issued, kOutputSum, elements), elements, stream());
+        convert<T, A>(o, memory_->write<A>(issued, kOutputSum, elements), elements, stream());
     }
 }
 
@@ -234,7 +243,7 @@ void CudaBackend<T>::attend_by_kernel(const Issued& issued) {
          .mask = {.first_query = cost.first_query}},
         stream());
     if (!whole) {
-        kernels::cuda::convert<A, T>(o, memory_->write<T>(issued, kOutputPart, elements), elements, stream());
+        convert<A, T>(o, memory_->write<T>(issued, kOutputPart, elements), elements, stream());
     }
 }
 
@@ -314,7 +323,7 @@ void CudaBackend<T>::merge(const Issued& issued) {
 template <class T>
 void CudaBackend<T>::finish_attention(const Issued& issued) {
     const std::int64_t elements = issued.operation.rows * model_.query_width();
-    kernels::cuda::convert<A, T>(memory_->read<A>(issued, kOutputSum, elements),
+    convert<A, T>(memory_->read<A>(issued, kOutputSum, elements),
                                  memory_->write<T>(issued, kAttentionOutput, elements), elements, stream());
 }
 
@@ -330,16 +339,21 @@ void CudaBackend<T>::attention_delta(const Issued& issued) {
                                       stream());
 }
 
-#define OOMB_ATTENTION(T)                                                \
-    template void CudaBackend<T>::rope(const Issued&);                   \
-    template void CudaBackend<T>::rope_backward(const Issued&);          \
-    template void CudaBackend<T>::attention(const Issued&);              \
-    template void CudaBackend<T>::attention_backward(const Issued&);     \
-    template void CudaBackend<T>::merge(const Issued&);                  \
-    template void CudaBackend<T>::finish_attention(const Issued&);       \
-    template void CudaBackend<T>::attention_delta(const Issued&);        \
+#define OOMB_ATTENTION(T)                                                                   \
+    template void CudaBackend<T>::rope(const Issued&);                                      \
+    template void CudaBackend<T>::rope_backward(const Issued&);                             \
+    template void CudaBackend<T>::attention(const Issued&);                                 \
+    template void CudaBackend<T>::attend_by_kernel(const Issued&);                          \
+    template void CudaBackend<T>::attention_backward(const Issued&);                        \
+    template void CudaBackend<T>::backward_by_kernel(const Issued&);                        \
+    template void CudaBackend<T>::merge(const Issued&);                                     \
+    template void CudaBackend<T>::finish_attention(const Issued&);                          \
+    template void CudaBackend<T>::attention_delta(const Issued&);                           \
     template bool CudaBackend<T>::library_supports(const AttentionWindow&, bool);
 OOMB_ATTENTION(BFloat16)
 OOMB_ATTENTION(float)
+template void CudaBackend<BFloat16>::attend_by_library(const Issued&, const AttentionWindow&);
+template void CudaBackend<BFloat16>::backward_by_library(const Issued&, const AttentionWindow&);
+template CudaBackend<BFloat16>::Window CudaBackend<BFloat16>::contiguous_window(const Issued&, std::byte*);
 
 }  // namespace oomb::trainer

@@ -51,9 +51,10 @@ CudaBackend<T>::CudaBackend(const schedule::Plan& plan, CudaBackendOptions optio
     check_workspaces();
     device_ = device::open_device();
     hbm_ = std::make_unique<device::HbmArena>(plan.arena_bytes[static_cast<int>(Tier::kHbm)]);
-    host_ = std::make_unique<device::HostArena>(
-        plan.arena_bytes[static_cast<int>(Tier::kHost)],
-        device::HostArenaOptions{.numa_node = device_.numa_node, .progress = options_.progress});
+    device::HostArenaOptions pinning;
+    pinning.numa_node = device_.numa_node;
+    pinning.progress = options_.progress;
+    host_ = std::make_unique<device::HostArena>(plan.arena_bytes[static_cast<int>(Tier::kHost)], pinning);
     memory_ = std::make_unique<PlannedMemory>(plan, PlannedMemory::Arenas{hbm_->view().base, host_->view().base});
     streams_ = std::make_unique<EngineStreams>(plan, hbm_->view(), host_->view(), options_.streams);
     OOMB_CUDA(cudaMemset(hbm_->view().base, 0, hbm_->bytes()));

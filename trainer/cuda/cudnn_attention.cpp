@@ -97,7 +97,7 @@ class GraphMaker {
             return {};
         }
         Graph result{graph_, 0};
-        const auto status = graph_->get_workspace_size(result.workspace_bytes);
+        auto status = graph_->get_workspace_size(result.workspace_bytes);
         require(status.is_good(), "cuDNN attention: {}", status.get_message());
         return result;
     }
@@ -136,7 +136,7 @@ struct CudnnAttention::Impl {
     }
     void execute(const Graph& graph, std::unordered_map<std::int64_t, void*>& operands, void* workspace) const {
         require(graph.graph != nullptr, "cuDNN attention: a window it does not support was asked");
-        const auto status = graph.graph->execute(handle, operands, workspace);
+        auto status = graph.graph->execute(handle, operands, workspace);
         if (!status.is_good()) {
             fail<Error>("cuDNN attention: {}", status.get_message());
         }

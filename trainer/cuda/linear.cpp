@@ -1,5 +1,6 @@
 // Matrix products of the CUDA backend. A weight is [outputs, inputs]: y = x W^T, dx = dy W, dW += dy^T x.
 
+#include "kernels/cuda/accumulate.hpp"
 #include "kernels/cuda/convert.hpp"
 #include "trainer/cuda/cuda_backend.hpp"
 #include "trainer/executor/operand_regions.hpp"

@@ -1,0 +1,137 @@
+// Gradients of the CUDA backend against full-sequence autograd in float64: fp32 as close as its arithmetic allows, bf16
+// no farther than PyTorch's own bf16 autograd.
+
+#include "tests/trainer/cuda/cuda_step.hpp"
+
+namespace oomb::testing {
+namespace {
+
+// Sums of some 1e3 products in fp32, rounded at 6e-8 each, through two layers of 0.1 to 1 gain: a few 1e-6 of a
+// tensor's norm; 1e-4 is what is promised.
+constexpr double kFp32Tolerance = 1e-4;
+// Against PyTorch's bf16 errors on the same input: fewer roundings here, but other ones.
+constexpr double kBf16Ratio = 1.5;
+
+std::vector<trainer::SequenceView> views_of(const std::vector<TestSequence>& sequences) {
+    std::vector<trainer::SequenceView> views;
+    for (const auto& sequence : sequences) {
+        views.push_back(sequence.view());
+    }
+    return views;
+}
+
+void check_fp32(const ModelShape& shape, const RunConfiguration& run, const std::vector<TestSequence>& sequences) {
+    CAPTURE(run.context_tokens);
+    CAPTURE(run.chunk_tokens);
+    const trainer::ParameterLayout layout(shape);
+    const auto weights = bf16_weights(layout);
+    const OracleResult oracle = oracle_step(shape, layout, weights, views_of(sequences));
+    const auto found = run_cuda_step<float>(schedule::make_plan(shape, run), weights, sequences);
+    CHECK(found.result.loss == doctest::Approx(oracle.loss).epsilon(1e-5));
+    const std::vector<double> errors = relative_errors(layout, found.gradients, oracle.gradients);
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+        CAPTURE(layout.parameters()[i].name);
+        CHECK(errors[i] <= kFp32Tolerance);
+    }
+}
+
+void check_bf16(const ModelShape& shape, const RunConfiguration& run, const std::vector<TestSequence>& sequences,
+                const trainer::CudaBackendOptions& options = {}) {
+    CAPTURE(run.context_tokens);
+    CAPTURE(run.chunk_tokens);
+    const trainer::ParameterLayout layout(shape);
+    const auto weights = bf16_weights(layout);
+    const OracleResult exact = oracle_step(shape, layout, weights, views_of(sequences));
+    const OracleResult torch = oracle_step(shape, layout, weights, views_of(sequences), DType::kBF16);
+    const auto found = run_cuda_step<BFloat16>(schedule::make_plan(shape, run), weights, sequences, options);
+    const std::vector<double> ours = relative_errors(layout, found.gradients, exact.gradients);
+    const std::vector<double> theirs = relative_errors(layout, torch.gradients, exact.gradients);
+    double worst = 0.0;
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+        CAPTURE(layout.parameters()[i].name);
+        CAPTURE(theirs[i]);
+        CHECK(ours[i] <= kBf16Ratio * theirs[i]);
+        worst = std::max(worst, ours[i] / theirs[i]);
+    }
+    MESSAGE("context ", run.context_tokens, ", chunk ", run.chunk_tokens, ": bf16 error at most ", worst,
+            " of PyTorch's");
+}
+
+RunConfiguration offloaded(RunConfiguration run, Keep keep) {
+    run.offload = Offload::kHost;
+    run.hbm_pages.mode = HbmPages::Mode::kRing;
+    run.keep = keep;
+    return run;
+}
+
+std::vector<TestSequence> one_sequence(const RunConfiguration& run, const ModelShape& shape, double ignored = 0.1) {
+    return {random_sequence(run.context_tokens, shape.vocab, 7, ignored)};
+}
+
+TEST_CASE("fp32: contexts and chunks, resident and offloaded, kept and not") {
+    const std::pair<std::int64_t, std::int64_t> cases[] = {{256, 64}, {243, 64}, {128, 128}, {1, 16}, {65, 64}, {300, 32}};
+    for (const auto& [context, chunk] : cases) {
+        const RunConfiguration run = gpu_run(context, chunk, DType::kF32);
+        check_fp32(gpu_shape(), run, one_sequence(run, gpu_shape()));
+        check_fp32(gpu_shape(), offloaded(run, Keep::kNone), one_sequence(run, gpu_shape()));
+        check_fp32(gpu_shape(), offloaded(run, Keep::kInputAndOutput), one_sequence(run, gpu_shape()));
+    }
+}
+
+TEST_CASE("fp32: biases, Q/K norm, tied embeddings, each and together") {
+    for (int bits = 1; bits < 16; ++bits) {
+        ModelShape shape = gpu_shape();
+        shape.qkv_bias = (bits & 1) != 0;
+        shape.output_bias = (bits & 2) != 0;
+        shape.qk_norm = (bits & 4) != 0;
+        shape.tied_embeddings = (bits & 8) != 0;
+        CAPTURE(bits);
+        const RunConfiguration run = gpu_run(150, 48, DType::kF32);
+        check_fp32(shape, offloaded(run, Keep::kNone), one_sequence(run, shape));
+    }
+}
+
+TEST_CASE("fp32: accumulation over unequal sequences") {
+    const ModelShape shape = gpu_shape();
+    const std::vector<TestSequence> sequences = {random_sequence(200, shape.vocab, 1, 0.2),
+                                                 random_sequence(3, shape.vocab, 2),
+                                                 random_sequence(130, shape.vocab, 3, 0.7)};
+    check_fp32(shape, gpu_run(200, 64, DType::kF32), sequences);
+}
+
+TEST_CASE("bf16: contexts and chunks, resident and offloaded, kept and not") {
+    const std::pair<std::int64_t, std::int64_t> cases[] = {{256, 64}, {243, 64}, {512, 512}, {1024, 16}};
+    for (const auto& [context, chunk] : cases) {
+        const RunConfiguration run = gpu_run(context, chunk, DType::kBF16);
+        check_bf16(gpu_shape(), run, one_sequence(run, gpu_shape()));
+        check_bf16(gpu_shape(), offloaded(run, Keep::kNone), one_sequence(run, gpu_shape()));
+        check_bf16(gpu_shape(), offloaded(run, Keep::kInputAndOutput), one_sequence(run, gpu_shape()));
+    }
+}
+
+TEST_CASE("bf16: families and head ratios") {
+    const std::tuple<std::int64_t, std::int64_t, std::int64_t> heads[] = {{4, 4, 64}, {3, 1, 64}, {7, 1, 128}, {8, 2, 128}};
+    for (const auto& [query_heads, kv_heads, head_dim] : heads) {
+        for (int bits = 0; bits < 8; bits += 7) {
+            ModelShape shape = gpu_shape();
+            shape.query_heads = query_heads;
+            shape.kv_heads = kv_heads;
+            shape.head_dim = head_dim;
+            shape.qkv_bias = (bits & 1) != 0;
+            shape.qk_norm = (bits & 2) != 0;
+            shape.tied_embeddings = (bits & 4) != 0;
+            const RunConfiguration run = gpu_run(250, 64, DType::kBF16);
+            check_bf16(shape, offloaded(run, Keep::kNone), one_sequence(run, shape));
+        }
+    }
+}
+
+TEST_CASE("bf16: our plain attention in place of cuDNN's") {
+    trainer::CudaBackendOptions options;
+    options.plain_attention = true;
+    const RunConfiguration run = gpu_run(243, 64, DType::kBF16);
+    check_bf16(gpu_shape(), offloaded(run, Keep::kNone), one_sequence(run, gpu_shape()), options);
+}
+
+}  // namespace
+}  // namespace oomb::testing
