@@ -14,6 +14,7 @@
 #include "kernels/cuda/embedding.hpp"
 #include "kernels/cuda/optimizer.hpp"
 #include "kernels/cuda/pages.hpp"
+#include "kernels/cuda/qkv.hpp"
 #include "kernels/cuda/rms_norm.hpp"
 #include "kernels/cuda/rope.hpp"
 #include "kernels/cuda/swiglu.hpp"
@@ -272,20 +273,88 @@ void find_non_finite(benchmark::State& state) {
 BENCHMARK(find_non_finite)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
 // Frames in an order of no pattern: 5 has no factor in common with the count.
-std::vector<std::int32_t> scattered_frames() {
-    constexpr std::int32_t kPages = kWindowTokens / kPageTokens;
-    std::vector<std::int32_t> frames(kPages);
-    for (std::int32_t i = 0; i < kPages; ++i) {
-        frames[i] = i * 5 % kPages;
+std::vector<std::int32_t> scattered_frames(std::int64_t tokens) {
+    const auto pages = static_cast<std::int32_t>(tokens / kPageTokens);
+    std::vector<std::int32_t> frames(pages);
+    for (std::int32_t i = 0; i < pages; ++i) {
+        frames[i] = i * 5 % pages;
     }
     return frames;
 }
+
+constexpr std::int64_t kQkvWidth = (kHeads + 2 * kKvHeads) * kHeadDim;
+
+// Argument: 0 with biases (Qwen2.5), 1 with norms (Qwen3).
+void qkv_forward(benchmark::State& state) {
+    const bool norms = state.range(0) != 0;
+    const Operand<BFloat16> qkv(kRows * kQkvWidth), query(kRows * kHeads * kHeadDim), parameter(kHeads * kHeadDim);
+    const Operand<BFloat16> k_slab(kRows * kKvHeads * kHeadDim), v_slab(kRows * kKvHeads * kHeadDim);
+    const Operand<float> frequency(kHeadDim / 2);
+    const Operand<std::int32_t> frames(kRows / kPageTokens);
+    fill(frames, scattered_frames(kRows));
+    measure(state, 2 * kBf16 * kRows * kQkvWidth, [&](int i) {
+        const BFloat16 *bias = norms ? nullptr : parameter(i), *norm = norms ? parameter(i) : nullptr;
+        cuda::qkv_forward<BFloat16>(
+            {.qkv = qkv(i),
+             .q_bias = bias,
+             .k_bias = bias,
+             .v_bias = bias,
+             .q_norm = norm,
+             .k_norm = norm,
+             .inverse_frequency = frequency(i),
+             .query = query(i),
+             .kv = {k_slab(i), v_slab(i), frames(i), kPageTokens, kKvHeads, kHeadDim, 100'000, kRows},
+             .rows = kRows,
+             .query_heads = kHeads,
+             .kv_heads = kKvHeads,
+             .head_dim = kHeadDim,
+             .first_position = 100'000,
+             .eps = 1e-6},
+            nullptr);
+    });
+}
+BENCHMARK(qkv_forward)->Arg(0)->Arg(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
+
+void qkv_backward(benchmark::State& state) {
+    const bool norms = state.range(0) != 0;
+    const Operand<BFloat16> qkv(kRows * kQkvWidth), parameter(kHeads * kHeadDim);
+    const Operand<float> d_query(kRows * kHeads * kHeadDim), d_parameter(kHeads * kHeadDim), frequency(kHeadDim / 2);
+    const Operand<float> k_slab(kRows * kKvHeads * kHeadDim), v_slab(kRows * kKvHeads * kHeadDim);
+    const auto bytes = qkv_backward_workspace_bytes<BFloat16>(kRows, kHeads, kKvHeads, kHeadDim);
+    const Operand<float> workspace(static_cast<std::int64_t>(bytes / sizeof(float)));
+    const Operand<std::int32_t> frames(kRows / kPageTokens);
+    fill(frames, scattered_frames(kRows));
+    measure(state, (kFp32 + kBf16 + (norms ? kBf16 : 0)) * kRows * kQkvWidth, [&](int i) {
+        const BFloat16* norm = norms ? parameter(i) : nullptr;
+        float *d_bias = norms ? nullptr : d_parameter(i), *d_norm = norms ? d_parameter(i) : nullptr;
+        cuda::qkv_backward<BFloat16>(
+            {.qkv = qkv(i),
+             .q_norm = norm,
+             .k_norm = norm,
+             .inverse_frequency = frequency(i),
+             .d_query = d_query(i),
+             .d_kv = {k_slab(i), v_slab(i), frames(i), kPageTokens, kKvHeads, kHeadDim, 100'000, kRows},
+             .d_q_bias = d_bias,
+             .d_k_bias = d_bias,
+             .d_v_bias = d_bias,
+             .d_q_norm = d_norm,
+             .d_k_norm = d_norm,
+             .rows = kRows,
+             .query_heads = kHeads,
+             .kv_heads = kKvHeads,
+             .head_dim = kHeadDim,
+             .first_position = 100'000,
+             .eps = 1e-6},
+            workspace(i), nullptr);
+    });
+}
+BENCHMARK(qkv_backward)->Arg(0)->Arg(1)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
 void gather_pages(benchmark::State& state) {
     constexpr std::int64_t kCount = kWindowTokens * kKvHeads * kHeadDim;
     const Operand<BFloat16> k_slab(kCount), v_slab(kCount), k(kCount), v(kCount);
     const Operand<std::int32_t> frames(kWindowTokens / kPageTokens);
-    fill(frames, scattered_frames());
+    fill(frames, scattered_frames(kWindowTokens));
     measure(state, 4 * kBf16 * kCount, [&](int i) {
         cuda::gather_pages<BFloat16>(
             {{k_slab(i), v_slab(i), frames(i), kPageTokens, kKvHeads, kHeadDim, 0, kWindowTokens}, k(i), v(i)},
@@ -299,7 +368,7 @@ void add_to_gradient_pages(benchmark::State& state) {
     const Operand<BFloat16> dk(kCount), dv(kCount);
     const Operand<float> k_slab(kCount), v_slab(kCount);
     const Operand<std::int32_t> frames(kWindowTokens / kPageTokens);
-    fill(frames, scattered_frames());
+    fill(frames, scattered_frames(kWindowTokens));
     measure(state, 2 * (kBf16 + 2 * kFp32) * kCount, [&](int i) {
         cuda::add_to_gradient_pages<BFloat16>(
             {dk(i),

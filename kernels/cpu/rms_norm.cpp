@@ -1,8 +1,8 @@
 #include "kernels/cpu/rms_norm.hpp"
 
-#include <cmath>
 #include <vector>
 
+#include "kernels/cpu/head_rows.hpp"
 #include "kernels/cpu/lanes.hpp"
 #include "kernels/cpu/parallel.hpp"
 
@@ -11,13 +11,6 @@ namespace {
 
 // Rows whose weight gradients are summed by one thread. Fixed, so that the order of sums is.
 constexpr std::int64_t kRowBlock = 64;
-
-template <class T>
-Accumulator<T> inverse_root_mean_square(const T* x, std::int64_t width, double eps) {
-    using A = Accumulator<T>;
-    const A squares = sum_in_lanes<A>(width, [=](std::int64_t i) { return load(x[i]) * load(x[i]); });
-    return 1 / std::sqrt(squares / A(width) + A(eps));
-}
 
 // `partial` must be written before dx: dx may be dy.
 template <class T>

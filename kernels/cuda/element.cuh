@@ -47,6 +47,31 @@ __device__ inline void store_pack(T* to, const Pack<T, N>& pack) {
     *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 
+// The same for more than 16 bytes, in accesses of 16.
+template <int N, class T>
+__device__ inline Pack<T, N> load_wide(const T* from) {
+    constexpr int kPiece = N < kPackSize<T> ? N : kPackSize<T>;
+    Pack<T, N> all;
+    for (int first = 0; first < N; first += kPiece) {
+        const auto piece = load_pack<kPiece>(from + first);
+        for (int j = 0; j < kPiece; ++j) {
+            all.e[first + j] = piece.e[j];
+        }
+    }
+    return all;
+}
+template <int N, class T>
+__device__ inline void store_wide(T* to, const Pack<T, N>& all) {
+    constexpr int kPiece = N < kPackSize<T> ? N : kPackSize<T>;
+    for (int first = 0; first < N; first += kPiece) {
+        Pack<T, kPiece> piece;
+        for (int j = 0; j < kPiece; ++j) {
+            piece.e[j] = all.e[first + j];
+        }
+        store_pack(to + first, piece);
+    }
+}
+
 // Starts moving the line at `from` into L2.
 template <class T>
 __device__ inline void prefetch(const T* from) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/rms_norm.hpp"
@@ -172,31 +173,6 @@ __global__ void __launch_bounds__(kBlock)
     }
 }
 
-// A block sums 32 columns: 16 threads a column take every 16th partial, then their sums are added in order.
-constexpr int kSlices = 16;
-template <class A>
-__global__ void __launch_bounds__(kWarp* kSlices)
-    sum_partials_kernel(const A* partials, A* d_weight, int blocks, std::int64_t width) {
-    __shared__ A sums[kSlices][kWarp];
-    const std::int64_t column = std::int64_t{blockIdx.x} * kWarp + threadIdx.x;
-    A sum = 0;
-    if (column < width) {
-#pragma unroll 8
-        for (int block = threadIdx.y; block < blocks; block += kSlices) {
-            sum += partials[block * width + column];
-        }
-    }
-    sums[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y == 0 && column < width) {
-        A total = d_weight[column];
-        for (int slice = 0; slice < kSlices; ++slice) {
-            total += sums[slice][threadIdx.x];
-        }
-        d_weight[column] = total;
-    }
-}
-
 std::int64_t row_blocks(std::int64_t rows, std::int64_t width) {
     const std::int64_t threads = width <= kHalfWarpWidth ? kHalfWarp : width <= kWarpWidth ? kWarp : kBlock;
     const std::int64_t rows_at_once = kBlock / threads;
@@ -227,9 +203,8 @@ void launch_backward(const RmsNormBackward<T>& args, Accumulator<T>* partials, c
     }
     backward_kernel<T, N, Threads><<<blocks, kBlock, shared_bytes, stream>>>(args, partials, rows_per_block);
     check_launch("rms_norm_backward");
-    sum_partials_kernel<A><<<blocks_for(args.width, kWarp), dim3(kWarp, kSlices), 0, stream>>>(
-        partials, args.d_weight, static_cast<int>(blocks), args.width);
-    check_launch("rms_norm_backward, sum of d_weight");
+    add_partial_sums(ColumnSumsList<A, 1>{{{partials, args.d_weight, std::int64_t{blocks}, args.width, args.width}}},
+                     "rms_norm_backward, sum of d_weight", stream);
 }
 
 template <class T, int N>

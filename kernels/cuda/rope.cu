@@ -1,5 +1,6 @@
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/rope.hpp"
+#include "kernels/cuda/sines.cuh"
 
 namespace oomb::kernels::cuda {
 namespace {
@@ -7,17 +8,6 @@ namespace {
 constexpr int kBlock = 256;
 constexpr int kRows = 4;  // a block's: with head_dim 128 each thread computes one sine and cosine
 constexpr std::int64_t kMostHeadDim = 512;
-
-__device__ inline void sine_and_cosine(double angle, double* sine, double* cosine) {
-    sincos(angle, sine, cosine);
-}
-// Reduced to [-pi, pi] in float64, with 2 pi in two parts so that angles of 2^31 lose nothing, then evaluated in float.
-__device__ inline void sine_and_cosine(double angle, float* sine, float* cosine) {
-    constexpr double kTurn = 6.283185307179586;
-    constexpr double kTurnRest = 2.4492935982947064e-16;
-    const double turns = rint(angle / kTurn);
-    sincosf(static_cast<float>(fma(-turns, kTurnRest, fma(-turns, kTurn, angle))), sine, cosine);
-}
 
 template <class T, int N>
 __device__ void rotate_pack(T* low_at, T* high_at, const Accumulator<T>* sine, const Accumulator<T>* cosine) {
@@ -41,14 +31,9 @@ __global__ void __launch_bounds__(kBlock) rotate_kernel(const RopeRotation<T> ar
     const int half = static_cast<int>(args.head_dim / 2);
     const std::int64_t first = std::int64_t{blockIdx.x} * kRows;
     const int rows = static_cast<int>(args.rows - first < kRows ? args.rows - first : kRows);
-    for (int at = threadIdx.x; at < rows * half; at += kBlock) {
-        const std::int64_t row = first + at / half;
-        const std::int64_t position = args.positions != nullptr ? args.positions[row] : args.first_position + row;
-        A sine, cosine;
-        sine_and_cosine(double(position) * double(args.inverse_frequency[at % half]), &sine, &cosine);
-        sines[at] = A(direction * args.attention_factor) * sine;
-        cosines[at] = A(args.attention_factor) * cosine;
-    }
+    SineTable<A>{sines, cosines, half}.fill(args, direction, rows, [&](int row) {
+        return args.positions != nullptr ? args.positions[first + row] : args.first_position + first + row;
+    });
     __syncthreads();
     const int packs = half / N;  // of half a head
     const int row_packs = static_cast<int>(args.heads) * packs;

@@ -10,6 +10,7 @@
 #include "kernels/cpu/cross_entropy.hpp"
 #include "kernels/cpu/embedding.hpp"
 #include "kernels/cpu/optimizer.hpp"
+#include "kernels/cpu/qkv.hpp"
 #include "kernels/cpu/rms_norm.hpp"
 #include "kernels/cpu/rope.hpp"
 #include "kernels/cpu/swiglu.hpp"
@@ -45,6 +46,8 @@ struct Cpu {
     static void rms_norm_backward(const RmsNormBackward<T>& args) { cpu::rms_norm_backward(args); }
     static void rope_forward(const RopeRotation<T>& args) { cpu::rope_forward(args); }
     static void rope_backward(const RopeRotation<T>& args) { cpu::rope_backward(args); }
+    static void qkv_forward(const QkvForward<T>& args) { cpu::qkv_forward(args); }
+    static void qkv_backward(const QkvBackward<T>& args) { cpu::qkv_backward(args); }
     static void swiglu_forward(const SwigluForward<T>& args) { cpu::swiglu_forward(args); }
     static void swiglu_backward(const SwigluBackward<T>& args) { cpu::swiglu_backward(args); }
     static void embedding_forward(const EmbeddingForward<T>& args) { cpu::embedding_forward(args); }

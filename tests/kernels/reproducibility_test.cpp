@@ -6,6 +6,7 @@
 
 #include "tests/kernels/attention_case.hpp"
 #include "tests/kernels/implementations.hpp"
+#include "tests/kernels/qkv_case.hpp"
 
 namespace oomb::kernels::cpu {
 namespace {
@@ -44,6 +45,18 @@ TEST_CASE("RMSNorm backward") {
         rms_norm_backward<float>(
             {dy.data(), x.data(), weight.data(), dx.data(), d_weight.data(), 300, 24, 1e-5, false});
         return joined(dx, d_weight);
+    });
+}
+
+TEST_CASE("QKV forward and backward") {
+    const test::QkvProblem<float> problem({300, 3, 1, 8, 16, true, true, 7});
+    check_same_bits([&] {
+        test::QkvRun<test::Cpu<float>> run(problem);
+        run.forward(true, true);
+        auto all = joined(run.query.values(), narrow<float>(run.keys_and_values().first));
+        run.backward();
+        all = joined(joined(all, run.qkv.values()), run.d_q_bias.values());
+        return joined(joined(all, run.d_v_bias.values()), run.d_k_norm.values());
     });
 }
 

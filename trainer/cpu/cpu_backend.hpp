@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "runtime/paging/page_view.hpp"
 #include "trainer/cpu/cpu_memory.hpp"
 #include "trainer/cpu/libtorch_memory.hpp"
 #include "trainer/executor/backend.hpp"
@@ -86,13 +87,9 @@ class CpuBackend : public Backend {
 
     // rope.cpp
     void rope(const Issued& issued);
-    void rope_query(const Issued& issued);
-    void rope_keys_to_pages(const Issued& issued);
     void rope_backward(const Issued& issued);
-    void rotate(T* rows, std::int64_t count, std::int64_t heads, std::int64_t first_position, bool backward);
-    void head_norm(T* rows, std::int64_t count, std::int64_t heads, const T* norm_weight);
-    void head_norm_backward(T* in_out, const T* input, std::int64_t count, std::int64_t heads, const T* norm_weight,
-                            T* weight_gradient);
+    template <class E>
+    paging::PageView<E> own_pages(const Issued& issued, PageClass page_class);
 
     // attention.cpp
     void attention(const Issued& issued);

@@ -8,6 +8,7 @@
 #include "kernels/cuda/cross_entropy.hpp"
 #include "kernels/cuda/embedding.hpp"
 #include "kernels/cuda/optimizer.hpp"
+#include "kernels/cuda/qkv.hpp"
 #include "kernels/cuda/rms_norm.hpp"
 #include "kernels/cuda/rope.hpp"
 #include "kernels/cuda/swiglu.hpp"
@@ -58,6 +59,16 @@ struct Cuda {
     }
     static void rope_backward(const RopeRotation<T>& args) {
         cuda::rope_backward(args, nullptr);
+        wait();
+    }
+    static void qkv_forward(const QkvForward<T>& args) {
+        cuda::qkv_forward(args, nullptr);
+        wait();
+    }
+    static void qkv_backward(const QkvBackward<T>& args) {
+        Workspace workspace(
+            cuda::qkv_backward_workspace_bytes<T>(args.rows, args.query_heads, args.kv_heads, args.head_dim));
+        cuda::qkv_backward(args, workspace.data(), nullptr);
         wait();
     }
     static void swiglu_forward(const SwigluForward<T>& args) {
