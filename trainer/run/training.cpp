@@ -10,6 +10,7 @@
 #include "trainer/data/sidecar.hpp"
 #include "trainer/run/gradient_file.hpp"
 #include "trainer/run/metrics.hpp"
+#include "trainer/run/model_flops.hpp"
 #include "trainer/run/progress.hpp"
 #include "trainer/run/run_report.hpp"
 #include "trainer/run/trace_file.hpp"
@@ -38,7 +39,8 @@ class TrainingRun {
     void run_steps();
     bool run_step(std::int64_t step);
     void end_step();
-    void report_step(std::int64_t step, const StepResult& result, double seconds, double learning_rate);
+    void report_step(std::int64_t step, const StepResult& result, const StepUse& use, double learning_rate);
+    RunView view() const { return {options_, plan_, *backend_, *executor_, meter_->total()}; }
     void save(const std::filesystem::path& out);
     bool saves_after(std::int64_t step) const;
     std::filesystem::path step_folder(std::int64_t step) const;
@@ -60,7 +62,7 @@ class TrainingRun {
     std::unique_ptr<Progress> progress_;
     std::unique_ptr<Backend> backend_;  // after what it calls while operations are under way
     std::unique_ptr<Executor> executor_;
-    std::array<double, schedule::kPhases> phase_seconds_{};
+    std::unique_ptr<RunMeter> meter_;
     RunFacts facts_;
 };
 
@@ -83,6 +85,7 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
     }
     backend_ = make_backend(plan_);
     executor_ = std::make_unique<Executor>(plan_, *backend_, &stop_);
+    meter_ = std::make_unique<RunMeter>(*backend_, *executor_);
     const schedule::StepShape step(plan_.model, plan_.run);
     progress_ = std::make_unique<Progress>(options_.learning_rate.steps,
                                            static_cast<double>(options_.accumulation) * sequence_flops(step),
@@ -166,7 +169,7 @@ void TrainingRun::run() {
     if (!options_.out.empty()) {
         save(options_.out);
     }
-    say("\n{}", memory_table(plan_, *backend_, executor_->issuer()));
+    say("\n{}", run_table(view()));
 }
 
 void TrainingRun::run_steps() {
@@ -195,6 +198,7 @@ bool TrainingRun::run_step(std::int64_t step) {
     StepSettings settings = options_.optimizer;
     settings.step = step;
     settings.learning_rate = learning_rate_at(options_.learning_rate, step);
+    meter_->begin_step();
     const Clock::time_point start = Clock::now();
     progress_->begin_step(step);
     if (trace_) {
@@ -215,11 +219,13 @@ bool TrainingRun::run_step(std::int64_t step) {
     if (options_.updates_weights) {
         executor_->update_weights();
     }
+    const double seconds = seconds_between(start, Clock::now());
     end_step();
     facts_.steps_done = step;
     facts_.last_loss = result.loss;
     facts_.cursor = reader_->cursor();
-    report_step(step, result, seconds_between(start, Clock::now()), settings.learning_rate);
+    const double flops = static_cast<double>(views.size()) * model_flops(plan_.model, plan_.run.context_tokens);
+    report_step(step, result, meter_->end_step(seconds, result.tokens, flops), settings.learning_rate);
     return true;
 }
 
@@ -230,31 +236,26 @@ void TrainingRun::end_step() {
     }
 }
 
-void TrainingRun::report_step(std::int64_t step, const StepResult& result, double seconds, double learning_rate) {
-    StepMetrics metrics;
-    metrics.step = step;
-    metrics.epoch = facts_.cursor.epoch;
-    metrics.tokens = result.tokens;
-    metrics.valid_targets = result.valid_targets;
-    metrics.loss = result.loss;
-    metrics.grad_norm = result.gradient_norm;
-    metrics.learning_rate = learning_rate;
-    metrics.seconds = seconds;
-    metrics.tokens_per_second = static_cast<double>(result.tokens) / seconds;
-    for (int phase = 0; phase < schedule::kPhases; ++phase) {
-        const double total = backend_->phase_seconds(static_cast<schedule::Phase>(phase));
-        metrics.phase_seconds[phase] = total - std::exchange(phase_seconds_[phase], total);
-    }
-    metrics.hbm_bytes = backend_->touched_bytes(Tier::kHbm);
-    metrics.host_bytes = backend_->touched_bytes(Tier::kHost);
-    metrics.library_bytes = backend_->library_peak_bytes();
-    metrics.resident_bytes = peak_resident_bytes();
+void TrainingRun::report_step(std::int64_t step, const StepResult& result, const StepUse& use, double learning_rate) {
     if (metrics_) {
-        metrics_->write(metrics);
+        metrics_->write({.step = step,
+                         .epoch = facts_.cursor.epoch,
+                         .valid_targets = result.valid_targets,
+                         .loss = result.loss,
+                         .grad_norm = result.gradient_norm,
+                         .learning_rate = learning_rate,
+                         .use = use,
+                         .peak_flops = options_.peak_flops,
+                         .device = meter_->reading(),
+                         .hbm_bytes = backend_->touched_bytes(Tier::kHbm),
+                         .host_bytes = backend_->touched_bytes(Tier::kHost),
+                         .library_bytes = backend_->library_peak_bytes(),
+                         .resident_bytes = peak_resident_bytes(),
+                         .driver_bytes = backend_->driver_peak_bytes()});
     }
     say("step {}/{}: loss {:.4f}, gradient norm {:.3f}, learning rate {:.3g}, {:.0f} tokens/s, {}\n", step,
-        options_.learning_rate.steps, result.loss, result.gradient_norm, learning_rate, metrics.tokens_per_second,
-        format_duration(seconds));
+        options_.learning_rate.steps, result.loss, result.gradient_norm, learning_rate, tokens_per_second(use),
+        format_duration(use.seconds));
 }
 
 HfFolderRequest TrainingRun::folder_request(const std::filesystem::path& out) const {
@@ -275,7 +276,7 @@ void TrainingRun::save(const std::filesystem::path& out) {
     }
     const HfFolderWriter writer(folder_request(out));
     writer.write([&](const StoredTensor& tensor) { return backend_->weight(by_name.at(tensor.name)); },
-                 run_json(options_, plan_, facts_));
+                 run_json(view(), facts_));
     say("wrote {}\n", out.string());
 }
 

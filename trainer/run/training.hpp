@@ -29,7 +29,8 @@ struct TrainingOptions {
     std::uint64_t seed = 0;
     int threads = 1;
     LearningRatePlan learning_rate;
-    StepSettings optimizer;  // beta1, beta2, epsilon, weight_decay, max_grad_norm
+    std::optional<double> peak_flops;  // of the device (FLOP/s), where utilisation is to be reported
+    StepSettings optimizer;            // beta1, beta2, epsilon, weight_decay, max_grad_norm
 };
 
 // Makes the backend once the plan stands and the inputs have been checked.
