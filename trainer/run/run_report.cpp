@@ -78,6 +78,9 @@ Json report_json(const RunView& run) {
 }
 
 Json data_json(const TrainingOptions& options, const DataCursor& cursor) {
+    if (options.synthetic) {
+        return nullptr;
+    }
     return {{"file", options.data.string()},
             {"epoch", cursor.epoch},
             {"offset_tokens", cursor.offset_tokens},
@@ -176,6 +179,7 @@ std::string run_json(const RunView& run, const RunFacts& facts) {
     json["model"] = options.model.string();
     json["seed"] = options.seed;
     json["threads"] = options.threads;
+    json["synthetic"] = options.synthetic;
     json["data"] = data_json(options, facts.cursor);
     json["steps"] = {{"done", facts.steps_done},
                      {"asked", options.learning_rate.steps},

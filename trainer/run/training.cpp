@@ -7,6 +7,7 @@
 
 #include "runtime/core/memory_info.hpp"
 #include "runtime/core/units.hpp"
+#include "trainer/data/random_tokens.hpp"
 #include "trainer/data/sidecar.hpp"
 #include "trainer/run/gradient_file.hpp"
 #include "trainer/run/metrics.hpp"
@@ -98,6 +99,14 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
 }
 
 void TrainingRun::open_data() {
+    if (options_.synthetic) {
+        constexpr std::int64_t kEndless_tokens = std::int64_t{1} << 62;
+        reader_ =
+            std::make_unique<SequenceReader>(make_random_tokens(options_.seed, plan_.model.vocab, kEndless_tokens),
+                                             plan_.run.context_tokens, plan_.model.vocab);
+        say("synthetic: random weights and random tokens; only times and bytes of this run mean something\n");
+        return;
+    }
     const std::shared_ptr<const TokenSource> source = open_token_source(options_.data);
     if (const auto sidecar = read_sidecar(options_.data, *source)) {
         switch (check_tokenizer(*sidecar, options_.data, options_.model)) {
@@ -149,6 +158,9 @@ std::filesystem::path TrainingRun::step_folder(std::int64_t step) const {
 }
 
 void TrainingRun::load_weights() {
+    if (options_.from_scratch && backend_->randomize_weights(options_.seed)) {
+        return;
+    }
     const auto& parameters = backend_->layout().parameters();
     std::vector<float> random;
     for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -23,6 +23,7 @@ struct TrainingOptions {
     std::filesystem::path trace;           // empty: none, and no operation is timed by itself
     std::filesystem::path dump_gradients;  // empty: none
     bool from_scratch = false;             // random weights from the config
+    bool synthetic = false;                // random tokens instead of `data`; together with from_scratch
     bool updates_weights = true;           // false: --no-optimizer
     std::int64_t accumulation = 1;         // sequences per optimizer step
     std::int64_t save_every = 0;           // steps; 0: only at the end
