@@ -1,6 +1,6 @@
 #pragma once
-// Random bits as a function of a key and a counter: SplitMix64 (Steele, Lea, Flood 2014). The same place in a stream has
-// the same bits in any order and on any device.
+// Random bits as a function of a key and a counter: SplitMix64 (Steele, Lea, Flood 2014). The same place in a stream
+// has the same bits in any order and on any device.
 
 #include <cstdint>
 #include <string_view>
