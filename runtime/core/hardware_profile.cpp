@@ -82,7 +82,7 @@ HardwareProfile parse_hardware_profile(const std::string& json_text, const std::
     const JsonNode root(document, name_in_messages);
     check_header(root);
     refuse_other_keys(root, {"format", "version", "name", "gpu_memory", "host_memory", "gemm", "attention_forward",
-                             "attention_backward", "hbm_copy", "host_to_device", "device_to_host",
+                             "attention_backward", "peak", "hbm_copy", "host_to_device", "device_to_host",
                              "host_to_device_both", "device_to_host_both"});
     HardwareProfile profile;
     profile.name = root.at("name").as_string();
@@ -91,6 +91,9 @@ HardwareProfile parse_hardware_profile(const std::string& json_text, const std::
     profile.gemm_flops = read_flops(root.at("gemm"));
     profile.attention_forward_flops = read_flops(root.at("attention_forward"));
     profile.attention_backward_flops = read_flops(root.at("attention_backward"));
+    if (root.has("peak")) {
+        profile.peak_flops = read_flops(root.at("peak"));
+    }
     profile.hbm_copy_bytes = read_bandwidth(root.at("hbm_copy"));
     profile.host_to_device_bytes = read_bandwidth(root.at("host_to_device"));
     profile.device_to_host_bytes = read_bandwidth(root.at("device_to_host"));

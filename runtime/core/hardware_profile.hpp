@@ -9,6 +9,7 @@
 //   host_memory       {"bytes": integer, "source": text}, what a process may use
 //   gemm              {"<dtype>": {"tflops": number, "source": text}, ...}, dtype fp64 | fp32 | bf16 | fp16
 //   attention_forward, attention_backward   as gemm
+//   peak              as gemm, optional: what the data sheet promises, for utilisation
 //   hbm_copy          {"gb_per_s": number, "source": text}, bytes read + bytes written
 //   host_to_device, device_to_host          as hbm_copy, one direction alone
 //   host_to_device_both, device_to_host_both   as hbm_copy, while the other direction is busy too
@@ -41,6 +42,7 @@ struct HardwareProfile {
     std::map<DType, SourcedRate> gemm_flops;
     std::map<DType, SourcedRate> attention_forward_flops;
     std::map<DType, SourcedRate> attention_backward_flops;
+    std::map<DType, SourcedRate> peak_flops;  // may be empty
     SourcedRate hbm_copy_bytes;
     SourcedRate host_to_device_bytes;
     SourcedRate device_to_host_bytes;

@@ -26,6 +26,7 @@ TEST_CASE("the H200 profile is read with its units and sources") {
     CHECK(profile.gemm_flops.at(DType::kBF16).per_second == 655e12);
     CHECK(profile.attention_forward_flops.at(DType::kBF16).per_second == 592e12);
     CHECK(profile.attention_backward_flops.at(DType::kBF16).per_second == 525e12);
+    CHECK(profile.peak_flops.at(DType::kBF16).per_second == 989.5e12);
     CHECK(profile.hbm_copy_bytes.per_second == 4100e9);
     CHECK(profile.host_to_device_bytes.per_second == 55.4e9);
     CHECK(profile.device_to_host_bytes.per_second == 55.3e9);
@@ -51,6 +52,7 @@ TEST_CASE("a wrong profile names the key") {
         {"/gemm/int8", "{}", {"unknown key \"int8\"", "bf16"}},
         {"/gemm/bf16/tflops", "0", {"gemm.bf16.tflops: found 0", "a number from"}},
         {"/gemm/bf16/tflops", "-655", {"found -655"}},
+        {"/peak", "{}", {"peak: found {}", "at least one element type"}},
         {"/hbm_copy/gb_per_s", "\"fast\"", {"hbm_copy.gb_per_s: found \"fast\""}},
         {"/host_to_device/source", "\"\"", {"host_to_device.source", "where the number comes from"}},
         {"/device_to_host", "3", {"device_to_host: found 3", "an object"}},
@@ -69,6 +71,10 @@ TEST_CASE("a wrong profile names the key") {
     for (const auto& [key, value] : whole.items()) {
         Json profile = whole;
         profile.erase(key);
+        if (key == "peak") {
+            CHECK(parse_hardware_profile(profile.dump(), "machine.json").peak_flops.empty());
+            continue;
+        }
         test::check_contains(
             test::message_of<FileError>([&] { parse_hardware_profile(profile.dump(), "machine.json"); }),
             {key, "missing"});

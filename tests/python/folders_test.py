@@ -52,6 +52,28 @@ def test_other_files_come_along(trainer, tmp_path, data):
     assert (record["seed"], record["threads"]) == (1, 1) and "--seed 1" in record["command"]
 
 
+def test_the_report_adds_up(trainer, tmp_path, data):
+    """What run.json says of all steps is the sum of what the metrics say of each, and the plan is met."""
+    save_tiny_model(tmp_path / "model", "qwen3")
+    run = trainer(tmp_path / "model", data[0], CONTEXT, steps=3, offload="host", hbm_pages="ring", keep="xo", window=8,
+                  chunk=8).check()
+    report = json.loads((run.out / "run.json").read_text())["report"]
+    assert (report["device"], report["steps"], report["tokens"]) == ("cpu", 3, 3 * CONTEXT)
+    for phase, seconds in report["seconds"].items():
+        assert seconds == pytest.approx(sum(step["seconds"][phase] for step in run.metrics)) and seconds > 0
+    for direction in ("host_to_device", "device_to_host"):
+        moved = report["copies"][direction]["bytes"]
+        assert moved["measured"] == moved["predicted"] == sum(step["copies"][direction]["bytes"] for step in run.metrics)
+        assert moved["measured"] > 0
+    for arena in ("hbm", "host"):
+        assert report["memory_bytes"][arena]["measured"] == report["memory_bytes"][arena]["predicted"] > 0
+    assert report["memory_bytes"]["resident"]["measured"] > report["memory_bytes"]["resident"]["predicted"] > 0
+    assert report["model_flops"] > 6 * CONTEXT * 3
+    assert report["flop_utilisation"] is report["joules"] is report["memory_bytes"]["driver"]["measured"] is None
+    for words in ("host to device", "device to host", "hidden behind compute", "backward", "tokens/s"):
+        assert words in run.output
+
+
 def test_a_longer_context_is_saved_and_said(trainer, tmp_path, sequence_file):
     save_tiny_model(tmp_path / "model", "llama", max_position_embeddings=64)
     data, tokens = sequence_file.random(100)

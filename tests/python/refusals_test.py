@@ -104,6 +104,7 @@ def test_data_that_cannot_be_used(trainer, model, sequence_file, tmp_path):
     ({"steps": -1}, ("steps",)),
     ({"context": 0}, ("context",)),
     ({"no_such_flag": 1}, ("no-such-flag",)),
+    ({"hardware": "h200.json"}, ("--hardware", "h200.json", "--device cpu")),
 ], ids=lambda value: "-".join(value) if isinstance(value, dict) else "")
 def test_wrong_usage(trainer, model, data, flags, words):
     run = trainer(model, data, **{"context": CONTEXT, **flags})

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "runtime/core/hardware_profile.hpp"
 #include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
 #include "runtime/flags/run_flags.hpp"
@@ -82,10 +83,27 @@ std::unique_ptr<Backend> make_backend(const schedule::Plan& plan, [[maybe_unused
     return make_cpu_backend(plan, threads);
 }
 
+// Of the GPU, in the type that the run computes in.
+std::optional<double> peak_flops(const std::string& profile, const RunConfiguration& run) {
+    if (profile.empty()) {
+        return std::nullopt;
+    }
+    if (run.device != DeviceKind::kCuda) {
+        fail<UsageError>("--hardware: found \"{}\" with --device cpu, but it describes a GPU; leave it out", profile);
+    }
+    const std::map<DType, SourcedRate> peaks = read_hardware_profile(profile).peak_flops;
+    const auto peak = peaks.find(run.compute);
+    if (peak == peaks.end()) {
+        fail<FileError>("{}: peak: has no rate for {}, in which this run computes", profile, name_of(run.compute));
+    }
+    return peak->second.per_second;
+}
+
 ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::string& command) {
     const RunConfiguration run = to_run_configuration(run_flags);
     check_device(run);
-    const TrainingOptions options = to_training_options(flags, run.optimizer, run_flags.model, command);
+    TrainingOptions options = to_training_options(flags, run.optimizer, run_flags.model, command);
+    options.peak_flops = peak_flops(flags.hardware, run);
     const ModelShape model = read_model_shape(run_flags.model);
     const schedule::Plan plan = schedule::make_plan(model, run);
     const simulator::Limits limits{free_memory_limit_bytes(run_flags).value_or(0)};

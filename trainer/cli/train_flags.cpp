@@ -76,10 +76,21 @@ void add_train_flags(CLI::App& app, TrainFlags& flags) {
     app.add_flag("--from-scratch", options.from_scratch,
                  "start from random weights; --model may then be a config file alone")
         ->group("Run");
-    app.add_option("--seed", options.seed, "of random weights")->type_name("N")->capture_default_str()->group("Run");
+    app.add_flag(
+           "--synthetic", options.synthetic,
+           "to measure: random weights and uniformly random tokens, no --data; --model may be a config file alone")
+        ->group("Run");
+    app.add_option("--seed", options.seed, "of random weights and random tokens")
+        ->type_name("N")
+        ->capture_default_str()
+        ->group("Run");
     app.add_option("--threads", options.threads, "CPU threads; the same number gives the same bits")
         ->type_name("N")
         ->default_str("all cores")
+        ->group("Run");
+    app.add_option("--hardware", flags.hardware,
+                   "hardware profile (hardware/*.json): with --device cuda, report model FLOPs against its peak")
+        ->type_name("FILE")
         ->group("Run");
     app.add_flag("--dry-run", flags.dry_run, "print the plan and stop")->group("Run");
 }
@@ -104,14 +115,21 @@ TrainingOptions to_training_options(const TrainFlags& flags, bool updates_weight
     if (flags.schedule != "cosine" && flags.schedule != "constant") {
         fail<UsageError>("--schedule: found {}, allowed is cosine or constant", flags.schedule);
     }
-    if (options.data.empty() && !flags.dry_run) {
-        fail<UsageError>("--data is required: a .npy of tokens, or a text file of which each byte is a token");
+    if (options.synthetic && !options.data.empty()) {
+        fail<UsageError>("--data: found \"{}\" with --synthetic, which trains on random tokens; leave one of them out",
+                         options.data.string());
+    }
+    if (options.data.empty() && !options.synthetic && !flags.dry_run) {
+        fail<UsageError>(
+            "--data is required: a .npy of tokens, or a text file of which each byte is a token; or --synthetic, to "
+            "measure without data");
     }
     if (options.save_every > 0 && options.out.empty()) {
         fail<UsageError>("--save-every needs --out, beside which the folders are written");
     }
     options.learning_rate.schedule =
         flags.schedule == "cosine" ? LearningRateSchedule::kCosine : LearningRateSchedule::kConstant;
+    options.from_scratch = options.from_scratch || options.synthetic;
     options.updates_weights = updates_weights;
     options.model = model;
     options.command = command;

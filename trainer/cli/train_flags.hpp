@@ -11,6 +11,7 @@ namespace oomb::trainer {
 struct TrainFlags {
     TrainingOptions options;
     std::string schedule = "cosine";
+    std::string hardware;  // file; empty: none
     bool dry_run = false;
 };
 

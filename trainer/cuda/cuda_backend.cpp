@@ -9,9 +9,11 @@
 #include "kernels/cuda/qkv.hpp"
 #include "kernels/cuda/rms_norm.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/splitmix.hpp"
 #include "runtime/device/check.hpp"
 #include "trainer/executor/dispatch.hpp"
 #include "trainer/weights/convert.hpp"
+#include "trainer/weights/random_weights.hpp"
 
 namespace oomb::trainer {
 
@@ -44,7 +46,8 @@ CudaBackend<T>::CudaBackend(const schedule::Plan& plan, CudaBackendOptions optio
       scratch_(schedule::attention_scratch(schedule::StepShape(plan.model, plan.run))),
       layout_(plan.model),
       frequencies_(rope_frequencies(plan.model)),
-      options_(std::move(options)) {
+      options_(std::move(options)),
+      meter_(device::probe_device().pci_bus) {
     constexpr DType kType = std::is_same_v<T, float> ? DType::kF32 : DType::kBF16;
     require(plan.run.device == DeviceKind::kCuda && plan.run.compute == kType && plan.run.accumulator == DType::kF32,
             "CUDA backend: the plan computes in {} on {}", name_of(plan.run.compute), name_of(plan.run.device));
@@ -146,6 +149,32 @@ void CudaBackend<T>::set_weight(std::size_t parameter, std::span<const std::byte
     if (region_of(plan_.regions, RegionName::kMasterWeights).total_bytes() > 0) {
         put(memory_->idle<A>(RegionName::kMasterWeights));
     }
+}
+
+template <class T>
+bool CudaBackend<T>::randomize_weights(std::uint64_t seed) {
+    const bool has_master = region_of(plan_.regions, RegionName::kMasterWeights).total_bytes() > 0;
+    for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
+        const ParameterInfo& parameter = layout_.parameters()[i];
+        if (is_norm(parameter.kind) || is_bias(parameter.kind)) {
+            const std::vector<float> values(parameter.elements, is_norm(parameter.kind) ? 1.0F : 0.0F);
+            set_weight(i, std::as_bytes(std::span(values)), DType::kF32);
+            continue;
+        }
+        const std::uint64_t key = stream_key(seed, parameter.name);
+        T* weights = memory_->idle<T>(RegionName::kWeights) + layout_.offset(i);
+        if (!has_master) {
+            kernels::cuda::fill_normal<T>(weights, parameter.elements, kInitialStd, key, stream());
+            continue;
+        }
+        A* master = memory_->idle<A>(RegionName::kMasterWeights) + layout_.offset(i);
+        kernels::cuda::fill_normal<A>(master, parameter.elements, kInitialStd, key, stream());
+        if constexpr (!std::is_same_v<T, A>) {
+            kernels::cuda::convert<A, T>(master, weights, parameter.elements, stream());
+        }
+    }
+    OOMB_CUDA(cudaStreamSynchronize(stream()));
+    return true;
 }
 
 template <class T>

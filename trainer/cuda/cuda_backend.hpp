@@ -9,6 +9,7 @@
 
 #include "kernels/cross_entropy.hpp"
 #include "runtime/device/device_info.hpp"
+#include "runtime/device/gpu_meter.hpp"
 #include "runtime/device/hbm_arena.hpp"
 #include "runtime/device/host_arena.hpp"
 #include "runtime/paging/page_view.hpp"
@@ -48,6 +49,7 @@ class CudaBackend : public Backend {
     void set_sequence(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) override;
     const ParameterLayout& layout() const override { return layout_; }
     void set_weight(std::size_t parameter, std::span<const std::byte> values, DType type) override;
+    bool randomize_weights(std::uint64_t seed) override;
     TensorValues weight(std::size_t parameter) override;
     TensorValues gradient(std::size_t parameter) override;
     StepSums sums() const override;
@@ -59,6 +61,8 @@ class CudaBackend : public Backend {
     std::string device_name() const override { return device_.name; }
     CopyTotals copied(schedule::Engine engine) const override { return streams_->copied(engine); }
     double exposed_copy_seconds() const override { return streams_->exposed_copy_seconds(); }
+    std::optional<std::int64_t> driver_peak_bytes() const override { return meter_.peak_process_bytes(); }
+    DeviceReading device_reading() const override { return meter_.read(); }
 
   private:
     friend struct Dispatch;
@@ -129,6 +133,7 @@ class CudaBackend : public Backend {
     ParameterLayout layout_;
     RopeFrequencies frequencies_;
     CudaBackendOptions options_;
+    device::GpuMeter meter_;  // before the context: its memory is then this process's
     device::DeviceInfo device_;
     std::unique_ptr<device::HbmArena> hbm_;
     std::unique_ptr<device::HostArena> host_;

@@ -57,7 +57,7 @@ void check_sequence(const SequenceView& sequence, std::int64_t context) {
 }  // namespace
 
 Executor::Executor(const schedule::Plan& plan, Backend& backend, const std::atomic<bool>* stop)
-    : plan_(plan), backend_(backend), stop_(stop), issuer_(plan, backend) {}
+    : plan_(plan), backend_(backend), stop_(stop), counter_(plan, backend), issuer_(plan, counter_) {}
 
 StepResult Executor::compute_gradients(std::span<const SequenceView> sequences, StepSettings settings) {
     StepResult result;

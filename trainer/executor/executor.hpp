@@ -7,6 +7,7 @@
 
 #include "runtime/issue/issuer.hpp"
 #include "trainer/executor/backend.hpp"
+#include "trainer/executor/copy_counter.hpp"
 
 namespace oomb::trainer {
 
@@ -42,6 +43,8 @@ class Executor {
     void update_weights();
 
     const issue::Issuer& issuer() const { return issuer_; }
+    // What the schedule asked a copy engine to move, since the start.
+    const issue::Movement& scheduled(schedule::Engine engine) const { return counter_.total(engine); }
 
   private:
     void run_sequence(const SequenceView& sequence, std::int64_t index);
@@ -50,6 +53,7 @@ class Executor {
     const schedule::Plan& plan_;
     Backend& backend_;
     const std::atomic<bool>* stop_;
+    CopyCounter counter_;  // between the issuer and the backend
     issue::Issuer issuer_;
 };
 

@@ -1,13 +1,13 @@
 #pragma once
 // The metrics file: one JSON object per optimizer step and line, flushed, so that it can be followed while it grows.
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "runtime/schedule/operation.hpp"
+#include "trainer/run/run_meter.hpp"
 #include "trainer/weights/output_file.hpp"
 
 namespace oomb::trainer {
@@ -16,16 +16,16 @@ namespace oomb::trainer {
 struct StepMetrics {
     std::int64_t step = 0;           // from 1
     std::int64_t epoch = 0;          // complete passes over the data before this step's last sequence
-    std::int64_t tokens = 0;         // of this step
     std::int64_t valid_targets = 0;  // of this step
     double loss = 0.0;               // mean over the valid targets, nats
     double grad_norm = 0.0;          // global, before clipping
     double learning_rate = 0.0;
-    double tokens_per_second = 0.0;
-    double seconds = 0.0;                                   // of the whole step
-    std::array<double, schedule::kPhases> phase_seconds{};  // compute per phase
-    std::int64_t hbm_bytes = 0, host_bytes = 0;             // highest touched byte of each arena so far
-    std::int64_t library_bytes = 0, resident_bytes = 0;     // peaks so far: LibTorch's own, the process's
+    StepUse use;                                         // seconds, copies, FLOPs, joules
+    std::optional<double> peak_flops;                    // of the hardware, where utilisation is asked for
+    DeviceReading device;                                // at the step's end
+    std::int64_t hbm_bytes = 0, host_bytes = 0;          // highest touched byte of each arena so far
+    std::int64_t library_bytes = 0, resident_bytes = 0;  // peaks so far: LibTorch's own, the process's
+    std::optional<std::int64_t> driver_bytes;            // peak so far of GPU memory, as its driver counts
 };
 
 std::string to_json_line(const StepMetrics& metrics);  // ends with a newline

@@ -11,16 +11,166 @@
 namespace oomb::trainer {
 namespace {
 
-std::string row(std::string_view what, std::int64_t predicted, std::int64_t measured) {
-    return fmt::format("  {:<26} {:>34} {:>34}\n", what, format_bytes(predicted), format_bytes(measured));
+using Json = nlohmann::ordered_json;
+using schedule::kPhases;
+using schedule::Phase;
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+Json beside(Json predicted, Json measured) {
+    return {{"predicted", std::move(predicted)}, {"measured", std::move(measured)}};
+}
+
+// What the plan says of the process's own memory: on the CPU the device's arena lies there, too. Program, libraries and
+// the page cache of mapped weights come on top.
+std::int64_t planned_resident_bytes(const schedule::Plan& plan) {
+    const std::int64_t device = plan.run.device == DeviceKind::kCpu ? plan.peak_bytes(Tier::kHbm) : 0;
+    return device + plan.peak_bytes(Tier::kHost);
+}
+
+std::optional<std::int64_t> planned_driver_bytes(const RunView& run) {
+    const std::optional<std::int64_t> allowance = run.backend.driver_allowance_bytes();
+    return allowance ? std::optional(run.plan.peak_bytes(Tier::kHbm) + *allowance) : std::nullopt;
+}
+
+Json memory_json(const RunView& run) {
+    const auto arena = [&](Tier tier) {
+        return beside(run.plan.arena_bytes[static_cast<int>(tier)], run.backend.touched_bytes(tier));
+    };
+    return {{"hbm", arena(Tier::kHbm)},
+            {"host", arena(Tier::kHost)},
+            {"driver", beside(or_null(planned_driver_bytes(run)), or_null(run.backend.driver_peak_bytes()))},
+            {"library", beside(nullptr, run.backend.library_peak_bytes())},
+            {"resident", beside(planned_resident_bytes(run.plan), peak_resident_bytes())}};
+}
+
+Json copies_json(const StepUse& total) {
+    const auto side = [](const CopyUse& use) {
+        return Json{{"bytes", beside(use.scheduled_bytes, use.moved_bytes)}, {"busy_seconds", use.busy_seconds}};
+    };
+    return {{"host_to_device", side(total.to_device)},
+            {"device_to_host", side(total.to_host)},
+            {"exposed_seconds", total.exposed_copy_seconds},
+            {"hidden_share", or_null(hidden_copy_share(total))}};
+}
+
+Json report_json(const RunView& run) {
+    const StepUse& total = run.total;
+    Json seconds = {{"total", total.seconds}};
+    for (int phase = 0; phase < kPhases; ++phase) {
+        seconds[std::string(name_of(static_cast<Phase>(phase)))] = total.phase_seconds[phase];
+    }
+    return {{"device", run.backend.device_name()},
+            {"steps", total.steps},
+            {"tokens", total.tokens},
+            {"seconds", seconds},
+            {"tokens_per_second", tokens_per_second(total)},
+            {"model_flops", total.model_flops},
+            {"peak_flops_per_second", or_null(run.options.peak_flops)},
+            {"flop_utilisation", or_null(flop_utilisation(total, run.options.peak_flops))},
+            {"joules", or_null(total.joules)},
+            {"joules_per_token", or_null(joules_per_token(total))},
+            {"memory_bytes", memory_json(run)},
+            {"copies", copies_json(total)}};
+}
+
+Json data_json(const TrainingOptions& options, const DataCursor& cursor) {
+    if (options.synthetic) {
+        return nullptr;
+    }
+    return {{"file", options.data.string()},
+            {"epoch", cursor.epoch},
+            {"offset_tokens", cursor.offset_tokens},
+            {"source_tokens", cursor.source_tokens}};
+}
+
+Json optimizer_json(const TrainingOptions& options) {
+    const StepSettings& adam = options.optimizer;
+    return {{"name", options.updates_weights ? "adamw" : "none"},
+            {"learning_rate", options.learning_rate.peak},
+            {"warmup_steps", options.learning_rate.warmup_steps},
+            {"beta1", adam.beta1},
+            {"beta2", adam.beta2},
+            {"epsilon", adam.epsilon},
+            {"weight_decay", adam.weight_decay},
+            {"max_grad_norm", adam.max_grad_norm}};
+}
+
+std::string text_row(std::string_view what, std::string_view predicted, std::string_view measured) {
+    return fmt::format("  {:<26} {:>34} {:>34}\n", what, predicted, measured);
+}
+
+std::string bytes_row(std::string_view what, std::int64_t predicted, std::int64_t measured) {
+    return text_row(what, format_bytes(predicted), format_bytes(measured));
+}
+
+std::string memory_rows(const RunView& run) {
+    const schedule::Plan& plan = run.plan;
+    std::string text = text_row("memory", "predicted", "measured");
+    const auto arena = [&](Tier tier, std::string_view what) {
+        text += bytes_row(what, plan.arena_bytes[static_cast<int>(tier)], run.backend.touched_bytes(tier));
+    };
+    arena(Tier::kHbm, "device arena");
+    if (const auto driver = run.backend.driver_peak_bytes()) {
+        const auto planned = planned_driver_bytes(run);
+        text += text_row("GPU, as the driver counts", planned ? format_bytes(*planned) : "not planned",
+                         format_bytes(*driver));
+    }
+    arena(Tier::kHost, "host arena");
+    for (const schedule::PoolPlan& pool : plan.pools) {
+        const auto& frames = run.executor.issuer().residency(pool.page_class).pool(pool.tier);
+        text += text_row(fmt::format("{} frames, {}", name_of(pool.page_class), name_of(pool.tier)),
+                         format_count(pool.frames), format_count(frames.most_in_use()));
+    }
+    text += text_row("libraries' own", "not planned", format_bytes(run.backend.library_peak_bytes()));
+    text += bytes_row("resident, whole process", planned_resident_bytes(plan), peak_resident_bytes());
+    return text;
+}
+
+std::string copy_rows(const StepUse& total) {
+    std::string text = text_row("copies", "scheduled", "measured");
+    const auto side = [&](std::string_view what, const CopyUse& use) {
+        text += bytes_row(what, use.scheduled_bytes, use.moved_bytes);
+    };
+    side("host to device", total.to_device);
+    side("device to host", total.to_host);
+    if (const auto hidden = hidden_copy_share(total)) {
+        text += text_row("hidden behind compute", "", fmt::format("{:.1f} % of copy time", 100 * *hidden));
+    }
+    return text;
+}
+
+std::string time_rows(const RunView& run) {
+    const StepUse& total = run.total;
+    std::string text = text_row("time", "", total.steps == 1 ? "one step" : "mean of a step");
+    const auto seconds = [&](std::string_view what, double sum) {
+        text += text_row(what, "", format_duration(sum / static_cast<double>(total.steps)));
+    };
+    seconds("step", total.seconds);
+    for (int phase = 0; phase < kPhases; ++phase) {
+        seconds(fmt::format("  {}", name_of(static_cast<Phase>(phase))), total.phase_seconds[phase]);
+    }
+    text += text_row("throughput", "", fmt::format("{:.1f} tokens/s", tokens_per_second(total)));
+    if (const auto share = flop_utilisation(total, run.options.peak_flops)) {
+        constexpr double kTera = 1e12;
+        text += text_row("model FLOP utilisation", "",
+                         fmt::format("{:.1f} % of {:.1f} TFLOP/s", 100 * *share, *run.options.peak_flops / kTera));
+    }
+    if (const auto joules = joules_per_token(total)) {
+        text += text_row("energy", "", fmt::format("{:.3g} J per token", *joules));
+    }
+    return text;
 }
 
 }  // namespace
 
-std::string run_json(const TrainingOptions& options, const schedule::Plan& plan, const RunFacts& facts) {
+std::string run_json(const RunView& run, const RunFacts& facts) {
+    const TrainingOptions& options = run.options;
     const BuildInfo& build = build_info();
-    const StepSettings& adam = options.optimizer;
-    nlohmann::ordered_json json;
+    Json json;
     json["format"] = "oomb-run";
     json["version"] = 1;
     json["command"] = options.command;
@@ -29,42 +179,24 @@ std::string run_json(const TrainingOptions& options, const schedule::Plan& plan,
     json["model"] = options.model.string();
     json["seed"] = options.seed;
     json["threads"] = options.threads;
-    json["data"] = {{"file", options.data.string()},
-                    {"epoch", facts.cursor.epoch},
-                    {"offset_tokens", facts.cursor.offset_tokens},
-                    {"source_tokens", facts.cursor.source_tokens}};
+    json["synthetic"] = options.synthetic;
+    json["data"] = data_json(options, facts.cursor);
     json["steps"] = {{"done", facts.steps_done},
                      {"asked", options.learning_rate.steps},
                      {"accumulation", options.accumulation},
                      {"interrupted", facts.interrupted},
-                     {"last_loss", facts.steps_done > 0 ? nlohmann::ordered_json(facts.last_loss) : nullptr}};
-    json["optimizer"] = {{"name", options.updates_weights ? "adamw" : "none"},
-                         {"learning_rate", options.learning_rate.peak},
-                         {"warmup_steps", options.learning_rate.warmup_steps},
-                         {"beta1", adam.beta1},
-                         {"beta2", adam.beta2},
-                         {"epsilon", adam.epsilon},
-                         {"weight_decay", adam.weight_decay},
-                         {"max_grad_norm", adam.max_grad_norm}};
-    json["plan"] = nlohmann::ordered_json::parse(schedule::to_json(plan));
+                     {"last_loss", facts.steps_done > 0 ? Json(facts.last_loss) : Json(nullptr)}};
+    json["optimizer"] = optimizer_json(options);
+    json["report"] = report_json(run);
+    json["plan"] = Json::parse(schedule::to_json(run.plan));
     return json.dump(2) + "\n";
 }
 
-std::string memory_table(const schedule::Plan& plan, const Backend& backend, const issue::Issuer& issuer) {
-    std::string text = fmt::format("  {:<26} {:>34} {:>34}\n", "memory", "predicted", "measured");
-    for (const Tier tier : {Tier::kHbm, Tier::kHost}) {
-        const std::int64_t planned = plan.arena_bytes[static_cast<int>(tier)];
-        text += row(tier == Tier::kHbm ? "device arena" : "host arena", planned, backend.touched_bytes(tier));
+std::string run_table(const RunView& run) {
+    if (run.total.steps == 0) {
+        return memory_rows(run);
     }
-    for (const schedule::PoolPlan& pool : plan.pools) {
-        text += fmt::format(
-            "  {:<26} {:>34} {:>34}\n", fmt::format("{} frames, {}", name_of(pool.page_class), name_of(pool.tier)),
-            format_count(pool.frames), format_count(issuer.residency(pool.page_class).pool(pool.tier).most_in_use()));
-    }
-    text += fmt::format("  {:<26} {:>34} {:>34}\n", "LibTorch's own", "not planned",
-                        format_bytes(backend.library_peak_bytes()));
-    text += fmt::format("  {:<26} {:>34} {:>34}\n", "resident, whole process", "", format_bytes(peak_resident_bytes()));
-    return text;
+    return fmt::format("{}\n{}\n{}", memory_rows(run), copy_rows(run.total), time_rows(run));
 }
 
 }  // namespace oomb::trainer

@@ -1,9 +1,10 @@
 #pragma once
-// What a run says of itself: run.json in the output folder, and the table of predicted and measured bytes at the end.
+// What a run says of itself: run.json in the output folder, and the table at its end, predicted beside measured.
 
 #include <string>
 
 #include "trainer/executor/executor.hpp"
+#include "trainer/run/run_meter.hpp"
 #include "trainer/run/training.hpp"
 
 namespace oomb::trainer {
@@ -15,10 +16,21 @@ struct RunFacts {
     DataCursor cursor;
 };
 
-// JSON: command, version, commit, seed, threads, data, optimizer, facts, plan. Documented in docs/run-json.md.
-std::string run_json(const TrainingOptions& options, const schedule::Plan& plan, const RunFacts& facts);
+// The run so far; everything outlives it. While the backend is idle.
+struct RunView {
+    const TrainingOptions& options;
+    const schedule::Plan& plan;
+    const Backend& backend;
+    const Executor& executor;
+    const StepUse& total;  // of the complete steps
+};
 
-// A table: HBM and host arena and page frames, predicted beside measured; LibTorch's own and the process's peak.
-std::string memory_table(const schedule::Plan& plan, const Backend& backend, const issue::Issuer& issuer);
+// JSON: command, version, commit, seed, threads, data, optimizer, facts, measurements, plan. Documented in
+// docs/run-json.md.
+std::string run_json(const RunView& run, const RunFacts& facts);
+
+// Bytes of every tier, page frames, bytes that were copied, seconds by phase, throughput, utilisation, energy. What is
+// predicted is the plan's, copies are the schedule's. Documented in docs/run-json.md.
+std::string run_table(const RunView& run);
 
 }  // namespace oomb::trainer

@@ -7,9 +7,11 @@
 
 #include "runtime/core/memory_info.hpp"
 #include "runtime/core/units.hpp"
+#include "trainer/data/random_tokens.hpp"
 #include "trainer/data/sidecar.hpp"
 #include "trainer/run/gradient_file.hpp"
 #include "trainer/run/metrics.hpp"
+#include "trainer/run/model_flops.hpp"
 #include "trainer/run/progress.hpp"
 #include "trainer/run/run_report.hpp"
 #include "trainer/run/trace_file.hpp"
@@ -38,7 +40,8 @@ class TrainingRun {
     void run_steps();
     bool run_step(std::int64_t step);
     void end_step();
-    void report_step(std::int64_t step, const StepResult& result, double seconds, double learning_rate);
+    void report_step(std::int64_t step, const StepResult& result, const StepUse& use, double learning_rate);
+    RunView view() const { return {options_, plan_, *backend_, *executor_, meter_->total()}; }
     void save(const std::filesystem::path& out);
     bool saves_after(std::int64_t step) const;
     std::filesystem::path step_folder(std::int64_t step) const;
@@ -60,7 +63,7 @@ class TrainingRun {
     std::unique_ptr<Progress> progress_;
     std::unique_ptr<Backend> backend_;  // after what it calls while operations are under way
     std::unique_ptr<Executor> executor_;
-    std::array<double, schedule::kPhases> phase_seconds_{};
+    std::unique_ptr<RunMeter> meter_;
     RunFacts facts_;
 };
 
@@ -83,6 +86,7 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
     }
     backend_ = make_backend(plan_);
     executor_ = std::make_unique<Executor>(plan_, *backend_, &stop_);
+    meter_ = std::make_unique<RunMeter>(*backend_, *executor_);
     const schedule::StepShape step(plan_.model, plan_.run);
     progress_ = std::make_unique<Progress>(options_.learning_rate.steps,
                                            static_cast<double>(options_.accumulation) * sequence_flops(step),
@@ -95,6 +99,14 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
 }
 
 void TrainingRun::open_data() {
+    if (options_.synthetic) {
+        constexpr std::int64_t kEndless_tokens = std::int64_t{1} << 62;
+        reader_ =
+            std::make_unique<SequenceReader>(make_random_tokens(options_.seed, plan_.model.vocab, kEndless_tokens),
+                                             plan_.run.context_tokens, plan_.model.vocab);
+        say("synthetic: random weights and random tokens; only times and bytes of this run mean something\n");
+        return;
+    }
     const std::shared_ptr<const TokenSource> source = open_token_source(options_.data);
     if (const auto sidecar = read_sidecar(options_.data, *source)) {
         switch (check_tokenizer(*sidecar, options_.data, options_.model)) {
@@ -146,6 +158,9 @@ std::filesystem::path TrainingRun::step_folder(std::int64_t step) const {
 }
 
 void TrainingRun::load_weights() {
+    if (options_.from_scratch && backend_->randomize_weights(options_.seed)) {
+        return;
+    }
     const auto& parameters = backend_->layout().parameters();
     std::vector<float> random;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -166,7 +181,7 @@ void TrainingRun::run() {
     if (!options_.out.empty()) {
         save(options_.out);
     }
-    say("\n{}", memory_table(plan_, *backend_, executor_->issuer()));
+    say("\n{}", run_table(view()));
 }
 
 void TrainingRun::run_steps() {
@@ -195,6 +210,7 @@ bool TrainingRun::run_step(std::int64_t step) {
     StepSettings settings = options_.optimizer;
     settings.step = step;
     settings.learning_rate = learning_rate_at(options_.learning_rate, step);
+    meter_->begin_step();
     const Clock::time_point start = Clock::now();
     progress_->begin_step(step);
     if (trace_) {
@@ -215,11 +231,13 @@ bool TrainingRun::run_step(std::int64_t step) {
     if (options_.updates_weights) {
         executor_->update_weights();
     }
+    const double seconds = seconds_between(start, Clock::now());
     end_step();
     facts_.steps_done = step;
     facts_.last_loss = result.loss;
     facts_.cursor = reader_->cursor();
-    report_step(step, result, seconds_between(start, Clock::now()), settings.learning_rate);
+    const double flops = static_cast<double>(views.size()) * model_flops(plan_.model, plan_.run.context_tokens);
+    report_step(step, result, meter_->end_step(seconds, result.tokens, flops), settings.learning_rate);
     return true;
 }
 
@@ -230,31 +248,26 @@ void TrainingRun::end_step() {
     }
 }
 
-void TrainingRun::report_step(std::int64_t step, const StepResult& result, double seconds, double learning_rate) {
-    StepMetrics metrics;
-    metrics.step = step;
-    metrics.epoch = facts_.cursor.epoch;
-    metrics.tokens = result.tokens;
-    metrics.valid_targets = result.valid_targets;
-    metrics.loss = result.loss;
-    metrics.grad_norm = result.gradient_norm;
-    metrics.learning_rate = learning_rate;
-    metrics.seconds = seconds;
-    metrics.tokens_per_second = static_cast<double>(result.tokens) / seconds;
-    for (int phase = 0; phase < schedule::kPhases; ++phase) {
-        const double total = backend_->phase_seconds(static_cast<schedule::Phase>(phase));
-        metrics.phase_seconds[phase] = total - std::exchange(phase_seconds_[phase], total);
-    }
-    metrics.hbm_bytes = backend_->touched_bytes(Tier::kHbm);
-    metrics.host_bytes = backend_->touched_bytes(Tier::kHost);
-    metrics.library_bytes = backend_->library_peak_bytes();
-    metrics.resident_bytes = peak_resident_bytes();
+void TrainingRun::report_step(std::int64_t step, const StepResult& result, const StepUse& use, double learning_rate) {
     if (metrics_) {
-        metrics_->write(metrics);
+        metrics_->write({.step = step,
+                         .epoch = facts_.cursor.epoch,
+                         .valid_targets = result.valid_targets,
+                         .loss = result.loss,
+                         .grad_norm = result.gradient_norm,
+                         .learning_rate = learning_rate,
+                         .use = use,
+                         .peak_flops = options_.peak_flops,
+                         .device = meter_->reading(),
+                         .hbm_bytes = backend_->touched_bytes(Tier::kHbm),
+                         .host_bytes = backend_->touched_bytes(Tier::kHost),
+                         .library_bytes = backend_->library_peak_bytes(),
+                         .resident_bytes = peak_resident_bytes(),
+                         .driver_bytes = backend_->driver_peak_bytes()});
     }
     say("step {}/{}: loss {:.4f}, gradient norm {:.3f}, learning rate {:.3g}, {:.0f} tokens/s, {}\n", step,
-        options_.learning_rate.steps, result.loss, result.gradient_norm, learning_rate, metrics.tokens_per_second,
-        format_duration(seconds));
+        options_.learning_rate.steps, result.loss, result.gradient_norm, learning_rate, tokens_per_second(use),
+        format_duration(use.seconds));
 }
 
 HfFolderRequest TrainingRun::folder_request(const std::filesystem::path& out) const {
@@ -275,7 +288,7 @@ void TrainingRun::save(const std::filesystem::path& out) {
     }
     const HfFolderWriter writer(folder_request(out));
     writer.write([&](const StoredTensor& tensor) { return backend_->weight(by_name.at(tensor.name)); },
-                 run_json(options_, plan_, facts_));
+                 run_json(view(), facts_));
     say("wrote {}\n", out.string());
 }
 

@@ -23,13 +23,15 @@ struct TrainingOptions {
     std::filesystem::path trace;           // empty: none, and no operation is timed by itself
     std::filesystem::path dump_gradients;  // empty: none
     bool from_scratch = false;             // random weights from the config
+    bool synthetic = false;                // random tokens instead of `data`; together with from_scratch
     bool updates_weights = true;           // false: --no-optimizer
     std::int64_t accumulation = 1;         // sequences per optimizer step
     std::int64_t save_every = 0;           // steps; 0: only at the end
     std::uint64_t seed = 0;
     int threads = 1;
     LearningRatePlan learning_rate;
-    StepSettings optimizer;  // beta1, beta2, epsilon, weight_decay, max_grad_norm
+    std::optional<double> peak_flops;  // of the device (FLOP/s), where utilisation is to be reported
+    StepSettings optimizer;            // beta1, beta2, epsilon, weight_decay, max_grad_norm
 };
 
 // Makes the backend once the plan stands and the inputs have been checked.

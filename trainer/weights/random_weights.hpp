@@ -14,7 +14,7 @@ inline constexpr double kInitialStd = 0.02;
 // Values of elements [first_element, first_element + values.size()) of a parameter: normal with mean 0 and kInitialStd,
 // norms 1, biases 0. Each value is a function of (seed, parameter name, element) alone, so neither the order of
 // parameters nor threads nor the size of pieces matters. T is float or double; the float is the double rounded.
-// Random bits are SplitMix64 (Steele, Lea, Flood 2014) used as a counter, normals by Box and Muller.
+// Random bits are those of runtime/core/splitmix.hpp, normals by Box and Muller. Uses the threads of OpenMP.
 template <class T>
 void random_values(const ParameterInfo& parameter, std::uint64_t seed, std::span<T> values,
                    std::int64_t first_element = 0);

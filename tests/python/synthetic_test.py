@@ -1,0 +1,60 @@
+"""oomb-train --synthetic: a run that needs a config file and nothing else."""
+
+import json
+import math
+
+import pytest
+
+from make_tiny_model import save_tiny_model
+from support import differing_bits, load_tensors
+
+CONTEXT = 40
+
+
+@pytest.fixture
+def config(tmp_path):
+    save_tiny_model(tmp_path / "whole", "qwen3")
+    (tmp_path / "config.json").write_text((tmp_path / "whole" / "config.json").read_text())
+    return tmp_path / "config.json"
+
+
+def synthetic(trainer, model, **flags):
+    return trainer(model, None, CONTEXT, **{"synthetic": True, **flags})
+
+
+def test_gradient_steps_without_optimizer(trainer, config):
+    run = synthetic(trainer, config, steps=3, no_optimizer=True, out=None).check()
+    assert "synthetic" in run.output and "random tokens" in run.output
+    # Weights stay, tokens differ from step to step. Small weights know nothing: ln of the vocabulary, give or take the
+    # spread of a few dozen targets.
+    vocabulary = json.loads(config.read_text())["vocab_size"]
+    assert len(set(run.losses)) == 3
+    assert run.losses == pytest.approx([math.log(vocabulary)] * 3, abs=0.3)
+    assert all(f"step {step}/3" in run.output for step in (1, 2, 3))
+    assert all(step["seconds"]["total"] > 0 for step in run.metrics)
+
+
+def test_the_folder_says_that_it_is_synthetic(trainer, config):
+    run = synthetic(trainer, config, learning_rate=1e-3).check()
+    record = json.loads((run.out / "run.json").read_text())
+    assert record["synthetic"] is True and record["data"] is None
+
+
+def test_seed_and_nothing_else_decides(trainer, config, tmp_path):
+    """A folder without weights is as good as its config; threads do not matter, the seed does."""
+    (tmp_path / "folder").mkdir()
+    config.rename(tmp_path / "folder" / "config.json")
+    first, same, other = (synthetic(trainer, tmp_path / "folder", **flags).check()
+                          for flags in ({}, {"threads": 2}, {"seed": 2}))
+    # Learning rate 0: what is written is what was drawn.
+    assert differing_bits(load_tensors(first.out), load_tensors(same.out)) == []
+    assert differing_bits(load_tensors(first.out), load_tensors(other.out)) != []
+    assert first.losses == pytest.approx(same.losses, rel=1e-6) and first.losses != other.losses
+
+
+def test_data_is_refused_and_missing_data_hints_at_it(trainer, config, sequence_file):
+    run = trainer(config, sequence_file.random(CONTEXT)[0], CONTEXT, synthetic=True)
+    assert run.returncode == 2 and "--data" in run.output and "--synthetic" in run.output
+    assert run.metrics == [] and not run.out.exists()
+    run = trainer(config, None, CONTEXT)
+    assert run.returncode == 2 and "--synthetic" in run.output
