@@ -7,14 +7,14 @@ namespace {
 
 constexpr int kBlock = 256;
 
-template <class A, int N>
-__global__ void __launch_bounds__(kBlock) accumulate_kernel(const A* part, A* sum, std::int64_t count) {
+template <class T, int N>
+__global__ void __launch_bounds__(kBlock) accumulate_kernel(const T* part, Accumulator<T>* sum, std::int64_t count) {
     const std::int64_t at = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * N;
     if (at < count) {
         const auto addend = load_pack<N>(part + at);
         auto total = load_pack<N>(sum + at);
         for (int j = 0; j < N; ++j) {
-            total.e[j] += addend.e[j];
+            total.e[j] += widen(addend.e[j]);
         }
         store_pack(sum + at, total);
     }
@@ -44,16 +44,16 @@ __global__ void delay_kernel(std::uint64_t nanoseconds) {
 
 }  // namespace
 
-template <class A>
-void accumulate(const A* part, A* sum, std::int64_t count, cudaStream_t stream) {
+template <class T>
+void accumulate(const T* part, Accumulator<T>* sum, std::int64_t count, cudaStream_t stream) {
     if (count == 0) {
         return;
     }
-    constexpr int kPack = kPackSize<A>;
+    constexpr int kPack = kPackSize<Accumulator<T>>;
     if (count % kPack == 0 && aligned_for_packs(part, sum)) {
-        accumulate_kernel<A, kPack><<<blocks_for(count, kBlock * kPack), kBlock, 0, stream>>>(part, sum, count);
+        accumulate_kernel<T, kPack><<<blocks_for(count, kBlock * kPack), kBlock, 0, stream>>>(part, sum, count);
     } else {
-        accumulate_kernel<A, 1><<<blocks_for(count, kBlock), kBlock, 0, stream>>>(part, sum, count);
+        accumulate_kernel<T, 1><<<blocks_for(count, kBlock), kBlock, 0, stream>>>(part, sum, count);
     }
     check_launch("accumulate");
 }
@@ -72,8 +72,9 @@ void delay(std::int64_t nanoseconds, cudaStream_t stream) {
     check_launch("delay");
 }
 
-template void accumulate(const float*, float*, std::int64_t, cudaStream_t);
 template void accumulate(const double*, double*, std::int64_t, cudaStream_t);
+template void accumulate(const float*, float*, std::int64_t, cudaStream_t);
+template void accumulate(const BFloat16*, float*, std::int64_t, cudaStream_t);
 template void add_bias(double*, const double*, std::int64_t, std::int64_t, cudaStream_t);
 template void add_bias(float*, const float*, std::int64_t, std::int64_t, cudaStream_t);
 template void add_bias(BFloat16*, const BFloat16*, std::int64_t, std::int64_t, cudaStream_t);

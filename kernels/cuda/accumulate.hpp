@@ -4,12 +4,13 @@
 #include <cstdint>
 
 #include "kernels/cuda/launch.hpp"
+#include "kernels/element.hpp"
 
 namespace oomb::kernels::cuda {
 
-// sum[i] += part[i]. A is float or double.
-template <class A>
-void accumulate(const A* part, A* sum, std::int64_t count, cudaStream_t stream);
+// sum[i] += part[i]. T is double, float or BFloat16.
+template <class T>
+void accumulate(const T* part, Accumulator<T>* sum, std::int64_t count, cudaStream_t stream);
 
 // rows[r, i] += bias[i], rows [count, width]. T is double, float or BFloat16.
 template <class T>

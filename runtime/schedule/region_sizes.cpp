@@ -23,13 +23,24 @@ class Parts {
     std::int64_t end_ = 0;
 };
 
+// Workspace of cuDNN 9.19's backward on sm_90: a sum per query and head; then fp32 sums of dQ and, where heads share
+// keys, dK and dV per query head; deterministic, in place of the sums of dQ a 16-bit matrix of queries times keys per
+// head, in tiles of 64 x 128. Met to some hundred bytes by 8K queries on 16K keys with 28/4 heads of 128 (353,239,296)
+// and by a dozen small shapes; the slack is for those.
+std::int64_t library_backward_bytes(const StepShape& step, std::int64_t rows, std::int64_t keys) {
+    constexpr std::int64_t kSlack = kMiB / 4;
+    const ModelShape& model = step.model();
+    const std::int64_t sums = 4 * model.query_heads * rows + kSlack;
+    const std::int64_t shared_keys = model.group() > 1 ? 4 * model.query_width() * keys : 0;
+    if (step.run().deterministic) {
+        return sums + shared_keys + 2 * model.query_heads * divide_up(rows, 64) * 64 * divide_up(keys, 128) * 128;
+    }
+    return sums + shared_keys + 4 * model.query_width() * rows;
+}
+
 }  // namespace
 
-// cuDNN's backward on sm_90 holds 4 bytes per (query head, head size) element of queries and of keys, and 4 per query
-// and head (cuDNN 9.19: 353,239,296 bytes for 8K queries on 16K keys with 28 heads of 128); in deterministic mode less.
-// The slack is for its small change.
 AttentionScratch attention_scratch(const StepShape& step) {
-    constexpr std::int64_t kSlack = kMiB / 4;
     const ModelShape& model = step.model();
     const std::int64_t rows = step.longest_chunk(), keys = step.longest_window();
     const std::int64_t page_rows = keys * model.kv_width() * step.compute_bytes();
@@ -39,15 +50,14 @@ AttentionScratch attention_scratch(const StepShape& step) {
     scratch.values = parts.take(page_rows);
     scratch.log_sum_exp = parts.take(rows * model.query_heads * step.accumulator_bytes());
     Parts forward = parts, backward = parts;
-    const std::int64_t query_rows = rows * model.query_width() * step.accumulator_bytes();
-    scratch.output = forward.take(query_rows);
+    const std::int64_t query_elements = rows * model.query_width();
+    scratch.output = forward.take(query_elements * step.accumulator_bytes());
     scratch.key_gradients = backward.take(page_rows);
     scratch.value_gradients = backward.take(page_rows);
-    scratch.query_gradients = backward.take(step.chunks() > 1 ? query_rows : 0);
+    scratch.query_gradients = backward.take(query_elements * step.compute_bytes());
     if (step.run().compute == DType::kBF16) {
-        scratch.forward_library_bytes = kSlack;
-        scratch.backward_library_bytes =
-            4 * model.query_width() * (rows + keys) + 4 * model.query_heads * rows + kSlack;
+        scratch.forward_library_bytes = kMiB / 4;
+        scratch.backward_library_bytes = library_backward_bytes(step, rows, keys);
     }
     scratch.forward_library = forward.take(scratch.forward_library_bytes);
     scratch.backward_library = backward.take(scratch.backward_library_bytes);
@@ -68,8 +78,7 @@ Workspace workspace(const StepShape& step) {
     result.gradient_frames = parts.take(pages * static_cast<std::int64_t>(sizeof(std::int32_t)));
     result.first_touch = parts.take(pages);
     const std::int64_t widest = std::max(model.hidden, step.qkv_width());
-    result.library_bytes =
-        std::max(kMatrixLibraryBytes, aligned(kMostRowGroups * widest * step.accumulator_bytes()));
+    result.library_bytes = std::max(kMatrixLibraryBytes, aligned(kMostRowGroups * widest * step.accumulator_bytes()));
     result.library = parts.take(result.library_bytes);
     result.total_bytes = parts.end();
     return result;

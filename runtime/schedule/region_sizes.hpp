@@ -21,11 +21,11 @@ std::int64_t attention_scratch_bytes(const StepShape& step);
 // Parts of the attention scratch on CUDA, as byte offsets from its start. Forward and backward share the bytes.
 // Pages of a window are gathered to contiguous rows unless they lie in order.
 struct AttentionScratch {
-    std::int64_t keys = 0, values = 0;                   // both: [keys, kv_heads, head_dim], compute type
-    std::int64_t log_sum_exp = 0;                        // both: [query_heads, rows], accumulator type
-    std::int64_t output = 0;                             // forward: [rows, query_heads, head_dim], accumulator type
+    std::int64_t keys = 0, values = 0;                    // both: [keys, kv_heads, head_dim], compute type
+    std::int64_t log_sum_exp = 0;                         // both: [query_heads, rows], accumulator type
+    std::int64_t output = 0;                              // forward: [rows, query_heads, head_dim], accumulator type
     std::int64_t key_gradients = 0, value_gradients = 0;  // backward: as keys
-    std::int64_t query_gradients = 0;                     // backward, from the second window on: as output
+    std::int64_t query_gradients = 0;                     // backward: [rows, query_heads, head_dim], compute type
     std::int64_t forward_library = 0, backward_library = 0;
     std::int64_t forward_library_bytes = 0, backward_library_bytes = 0;
     std::int64_t total_bytes = 0;

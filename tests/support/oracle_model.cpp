@@ -114,7 +114,8 @@ Tensor loss_sum(const Model& model, const trainer::SequenceView& sequence) {
 OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout, const std::vector<double>& weights,
                          std::span<const trainer::SequenceView> sequences, DType type) {
     const at::ScalarType computed = type == DType::kBF16 ? at::kBFloat16 : at::kDouble;
-    Tensor flat = at::from_blob(const_cast<double*>(weights.data()), {layout.elements()}, at::kDouble).to(computed, false, true);
+    Tensor flat =
+        at::from_blob(const_cast<double*>(weights.data()), {layout.elements()}, at::kDouble).to(computed, false, true);
     flat.requires_grad_(true);
     const Model model{shape, layout, flat};
     Tensor total = at::zeros({}, type == DType::kBF16 ? at::kFloat : at::kDouble);

@@ -121,29 +121,28 @@ void CudaBackend<T>::rope_backward(const Issued& issued) {
     const auto norm = [&](ParameterKind kind) { return model_.qk_norm ? weight(issued, kind, layer) : nullptr; };
     const auto d_bias = [&](ParameterKind kind) { return model_.qkv_bias ? gradient(issued, kind, layer) : nullptr; };
     const auto d_norm = [&](ParameterKind kind) { return model_.qk_norm ? gradient(issued, kind, layer) : nullptr; };
-    kernels::cuda::qkv_backward<T>(
-        {.qkv = memory_->write<T>(issued, kQkv, rows * width),
-         .q_bias = bias(ParameterKind::kQBias),
-         .k_bias = bias(ParameterKind::kKBias),
-         .v_bias = bias(ParameterKind::kVBias),
-         .q_norm = norm(ParameterKind::kQNorm),
-         .k_norm = norm(ParameterKind::kKNorm),
-         .inverse_frequency = reinterpret_cast<float*>(workspace(workspace_.frequencies)),
-         .attention_factor = frequencies_.attention_factor,
-         .d_query = memory_->read<A>(issued, kQueryGradient, rows * model_.query_width()),
-         .d_kv = page_view<const A>(issued, 0, rows, first, Access::kRead),
-         .d_q_bias = d_bias(ParameterKind::kQBias),
-         .d_k_bias = d_bias(ParameterKind::kKBias),
-         .d_v_bias = d_bias(ParameterKind::kVBias),
-         .d_q_norm = d_norm(ParameterKind::kQNorm),
-         .d_k_norm = d_norm(ParameterKind::kKNorm),
-         .rows = rows,
-         .query_heads = model_.query_heads,
-         .kv_heads = model_.kv_heads,
-         .head_dim = model_.head_dim,
-         .first_position = first,
-         .eps = model_.rms_norm_eps},
-        workspace(workspace_.library), stream());
+    kernels::cuda::qkv_backward<T>({.qkv = memory_->write<T>(issued, kQkv, rows * width),
+                                    .q_bias = bias(ParameterKind::kQBias),
+                                    .k_bias = bias(ParameterKind::kKBias),
+                                    .v_bias = bias(ParameterKind::kVBias),
+                                    .q_norm = norm(ParameterKind::kQNorm),
+                                    .k_norm = norm(ParameterKind::kKNorm),
+                                    .inverse_frequency = reinterpret_cast<float*>(workspace(workspace_.frequencies)),
+                                    .attention_factor = frequencies_.attention_factor,
+                                    .d_query = memory_->read<A>(issued, kQueryGradient, rows * model_.query_width()),
+                                    .d_kv = page_view<const A>(issued, 0, rows, first, Access::kRead),
+                                    .d_q_bias = d_bias(ParameterKind::kQBias),
+                                    .d_k_bias = d_bias(ParameterKind::kKBias),
+                                    .d_v_bias = d_bias(ParameterKind::kVBias),
+                                    .d_q_norm = d_norm(ParameterKind::kQNorm),
+                                    .d_k_norm = d_norm(ParameterKind::kKNorm),
+                                    .rows = rows,
+                                    .query_heads = model_.query_heads,
+                                    .kv_heads = model_.kv_heads,
+                                    .head_dim = model_.head_dim,
+                                    .first_position = first,
+                                    .eps = model_.rms_norm_eps},
+                                   workspace(workspace_.library), stream());
 }
 
 template <class T>
@@ -151,8 +150,8 @@ bool CudaBackend<T>::library_supports(const AttentionWindow& window, bool backwa
     if (!library_attention_) {
         return false;
     }
-    const std::int64_t needed = backward ? library_attention_->prepare_backward(window)
-                                         : library_attention_->prepare_forward(window);
+    const std::int64_t needed =
+        backward ? library_attention_->prepare_backward(window) : library_attention_->prepare_forward(window);
     const std::int64_t planned = backward ? scratch_.backward_library_bytes : scratch_.forward_library_bytes;
     require(needed <= planned, "cuDNN wants {} bytes of workspace for {} queries and {} keys, {} are planned", needed,
             window.rows, window.keys, planned);
@@ -213,13 +212,9 @@ void CudaBackend<T>::attend_by_library(const Issued& issued, const AttentionWind
     const Window kv = contiguous_window(issued, scratch);
     T* o = whole ? reinterpret_cast<T*>(scratch + scratch_.output) : memory_->write<T>(issued, kOutputPart, elements);
     A* lse = memory_->write<A>(issued, whole ? kLogSumExp : kLogSumExpPart, window.rows * window.query_heads);
-    library_attention_->forward(window,
-                                {.q = memory_->read<T>(issued, kQuery, elements),
-                                 .k = kv.k,
-                                 .v = kv.v,
-                                 .o = o,
-                                 .log_sum_exp = lse},
-                                scratch + scratch_.forward_library);
+    library_attention_->forward(
+        window, {.q = memory_->read<T>(issued, kQuery, elements), .k = kv.k, .v = kv.v, .o = o, .log_sum_exp = lse},
+        scratch + scratch_.forward_library);
     if (whole) {
         convert<T, A>(o, memory_->write<A>(issued, kOutputSum, elements), elements, stream());
     }
@@ -258,7 +253,7 @@ void CudaBackend<T>::backward_by_library(const Issued& issued, const AttentionWi
     kernels::cuda::heads_first<A>(memory_->read<A>(issued, kLogSumExp, sums), lse, window.rows, window.query_heads,
                                   stream());
     A* dq_sum = memory_->write<A>(issued, kQueryGradient, elements);
-    A* dq = first ? dq_sum : reinterpret_cast<A*>(scratch + scratch_.query_gradients);
+    auto* dq = reinterpret_cast<T*>(scratch + scratch_.query_gradients);
     auto* dk = reinterpret_cast<T*>(scratch + scratch_.key_gradients);
     auto* dv = reinterpret_cast<T*>(scratch + scratch_.value_gradients);
     library_attention_->backward(window,
@@ -272,8 +267,10 @@ void CudaBackend<T>::backward_by_library(const Issued& issued, const AttentionWi
                                   .dk = dk,
                                   .dv = dv},
                                  scratch + scratch_.backward_library);
-    if (!first) {
-        kernels::cuda::accumulate<A>(dq, dq_sum, elements, stream());
+    if (first) {
+        convert<T, A>(dq, dq_sum, elements, stream());
+    } else {
+        kernels::cuda::accumulate<T>(dq, dq_sum, elements, stream());
     }
     kernels::cuda::add_to_gradient_pages<T>(
         {.dk = dk,
@@ -323,8 +320,8 @@ void CudaBackend<T>::merge(const Issued& issued) {
 template <class T>
 void CudaBackend<T>::finish_attention(const Issued& issued) {
     const std::int64_t elements = issued.operation.rows * model_.query_width();
-    convert<A, T>(memory_->read<A>(issued, kOutputSum, elements),
-                                 memory_->write<T>(issued, kAttentionOutput, elements), elements, stream());
+    convert<A, T>(memory_->read<A>(issued, kOutputSum, elements), memory_->write<T>(issued, kAttentionOutput, elements),
+                  elements, stream());
 }
 
 template <class T>
@@ -339,16 +336,16 @@ void CudaBackend<T>::attention_delta(const Issued& issued) {
                                       stream());
 }
 
-#define OOMB_ATTENTION(T)                                                                   \
-    template void CudaBackend<T>::rope(const Issued&);                                      \
-    template void CudaBackend<T>::rope_backward(const Issued&);                             \
-    template void CudaBackend<T>::attention(const Issued&);                                 \
-    template void CudaBackend<T>::attend_by_kernel(const Issued&);                          \
-    template void CudaBackend<T>::attention_backward(const Issued&);                        \
-    template void CudaBackend<T>::backward_by_kernel(const Issued&);                        \
-    template void CudaBackend<T>::merge(const Issued&);                                     \
-    template void CudaBackend<T>::finish_attention(const Issued&);                          \
-    template void CudaBackend<T>::attention_delta(const Issued&);                           \
+#define OOMB_ATTENTION(T)                                            \
+    template void CudaBackend<T>::rope(const Issued&);               \
+    template void CudaBackend<T>::rope_backward(const Issued&);      \
+    template void CudaBackend<T>::attention(const Issued&);          \
+    template void CudaBackend<T>::attend_by_kernel(const Issued&);   \
+    template void CudaBackend<T>::attention_backward(const Issued&); \
+    template void CudaBackend<T>::backward_by_kernel(const Issued&); \
+    template void CudaBackend<T>::merge(const Issued&);              \
+    template void CudaBackend<T>::finish_attention(const Issued&);   \
+    template void CudaBackend<T>::attention_delta(const Issued&);    \
     template bool CudaBackend<T>::library_supports(const AttentionWindow&, bool);
 OOMB_ATTENTION(BFloat16)
 OOMB_ATTENTION(float)

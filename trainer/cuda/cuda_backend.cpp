@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/cuda/cross_entropy.hpp"
 #include "kernels/cuda/convert.hpp"
+#include "kernels/cuda/cross_entropy.hpp"
 #include "kernels/cuda/optimizer.hpp"
 #include "kernels/cuda/qkv.hpp"
 #include "kernels/cuda/rms_norm.hpp"
@@ -81,8 +81,8 @@ void CudaBackend<T>::check_workspaces() const {
     const schedule::StepShape step(plan_.model, plan_.run);
     const std::int64_t rows = step.longest_chunk();
     const auto fits = [&](std::size_t bytes, const char* what) {
-        require(static_cast<std::int64_t>(bytes) <= workspace_.library_bytes, "{} needs {} bytes of workspace, {} are planned",
-                what, bytes, workspace_.library_bytes);
+        require(static_cast<std::int64_t>(bytes) <= workspace_.library_bytes,
+                "{} needs {} bytes of workspace, {} are planned", what, bytes, workspace_.library_bytes);
     };
     fits(kernels::cuda::rms_norm_backward_workspace_bytes<T>(rows, model_.hidden), "rms_norm_backward");
     fits(kernels::cuda::cross_entropy_workspace_bytes(plan_.run.logit_tile_tokens), "cross_entropy");
@@ -203,7 +203,8 @@ TensorValues CudaBackend<T>::gradient(std::size_t parameter) {
 template <class T>
 StepSums CudaBackend<T>::sums() const {
     Scalars scalars;
-    OOMB_CUDA(cudaMemcpy(&scalars, memory_->idle<Scalars>(RegionName::kScalars), sizeof scalars, cudaMemcpyDeviceToHost));
+    OOMB_CUDA(
+        cudaMemcpy(&scalars, memory_->idle<Scalars>(RegionName::kScalars), sizeof scalars, cudaMemcpyDeviceToHost));
     return {scalars.loss.loss, scalars.loss.valid_targets, scalars.gradient_squares};
 }
 

@@ -47,7 +47,7 @@ class GraphMaker {
         auto attributes = fe::graph::SDPA_attributes();
         attributes.set_generate_stats(true).set_attn_scale(scale()).set_causal_mask(w.causal);
         auto [o, lse] = graph_->sdpa(queries(kQ), keys(kK), keys(kV), attributes);
-        output(o, kO, w.rows, w.query_heads, fe::DataType_t::BFLOAT16);
+        output(o, kO, w.rows, w.query_heads);
         lse->set_output(true)
             .set_uid(kLogSumExp)
             .set_data_type(fe::DataType_t::FLOAT)
@@ -67,9 +67,9 @@ class GraphMaker {
                                             .set_stride({w.rows * w.query_heads, w.rows, 1, 1}));
         auto [dq, dk, dv] =
             graph_->sdpa_backward(queries(kQ), keys(kK), keys(kV), queries(kO), queries(kDo), lse, attributes);
-        output(dq, kDq, w.rows, w.query_heads, fe::DataType_t::FLOAT);
-        output(dk, kDk, w.keys, w.kv_heads, fe::DataType_t::BFLOAT16);
-        output(dv, kDv, w.keys, w.kv_heads, fe::DataType_t::BFLOAT16);
+        output(dq, kDq, w.rows, w.query_heads);
+        output(dk, kDk, w.keys, w.kv_heads);
+        output(dv, kDv, w.keys, w.kv_heads);
         return build(handle);
     }
 
@@ -85,10 +85,9 @@ class GraphMaker {
     }
     Tensor queries(Uid uid) { return tensor(uid, window_.rows, window_.query_heads); }
     Tensor keys(Uid uid) { return tensor(uid, window_.keys, window_.kv_heads); }
-    void output(const Tensor& tensor, Uid uid, std::int64_t rows, std::int64_t heads, fe::DataType_t type) const {
+    void output(const Tensor& tensor, Uid uid, std::int64_t rows, std::int64_t heads) const {
         tensor->set_output(true)
             .set_uid(uid)
-            .set_data_type(type)
             .set_dim(dims(rows, heads, window_.head_dim))
             .set_stride(token_major(rows, heads, window_.head_dim));
     }
@@ -167,15 +166,19 @@ void* operand(const void* pointer) {
 }  // namespace
 
 void CudnnAttention::forward(const AttentionWindow& window, const CudnnForward& args, void* workspace) {
-    std::unordered_map<std::int64_t, void*> operands = {
-        {kQ, operand(args.q)}, {kK, operand(args.k)}, {kV, operand(args.v)}, {kO, args.o}, {kLogSumExp, args.log_sum_exp}};
+    std::unordered_map<std::int64_t, void*> operands = {{kQ, operand(args.q)},
+                                                        {kK, operand(args.k)},
+                                                        {kV, operand(args.v)},
+                                                        {kO, args.o},
+                                                        {kLogSumExp, args.log_sum_exp}};
     impl_->execute(impl_->forward_graph(window), operands, workspace);
 }
 
 void CudnnAttention::backward(const AttentionWindow& window, const CudnnBackward& args, void* workspace) {
     std::unordered_map<std::int64_t, void*> operands = {
-        {kQ, operand(args.q)},   {kK, operand(args.k)}, {kV, operand(args.v)}, {kO, operand(args.o)}, {kDo, operand(args.d_o)},
-        {kLogSumExp, operand(args.log_sum_exp)}, {kDq, args.dq}, {kDk, args.dk}, {kDv, args.dv}};
+        {kQ, operand(args.q)}, {kK, operand(args.k)},    {kV, operand(args.v)},
+        {kO, operand(args.o)}, {kDo, operand(args.d_o)}, {kLogSumExp, operand(args.log_sum_exp)},
+        {kDq, args.dq},        {kDk, args.dk},           {kDv, args.dv}};
     impl_->execute(impl_->backward_graph(window), operands, workspace);
 }
 

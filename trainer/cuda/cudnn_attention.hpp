@@ -22,8 +22,8 @@ struct AttentionWindow {
 
 struct CudnnForward {
     const BFloat16 *q = nullptr, *k = nullptr, *v = nullptr;
-    BFloat16* o = nullptr;           // out, normalised over the window
-    float* log_sum_exp = nullptr;    // out [rows, query_heads], natural
+    BFloat16* o = nullptr;         // out, normalised over the window
+    float* log_sum_exp = nullptr;  // out [rows, query_heads], natural
 };
 
 // Of one window, given the output and log-sum-exp over *all* windows: see kernels/attention.hpp.
@@ -31,8 +31,8 @@ struct CudnnBackward {
     const BFloat16 *q = nullptr, *k = nullptr, *v = nullptr;
     const BFloat16 *o = nullptr, *d_o = nullptr;
     const float* log_sum_exp = nullptr;  // [query_heads, rows]: cuDNN takes no other order here
-    float* dq = nullptr;                 // out, written (not added to), fp32
-    BFloat16 *dk = nullptr, *dv = nullptr;  // out, written
+    // Out, written, not added to. cuDNN 9.19 accepts an fp32 dq, but still stores 16-bit numbers in it.
+    BFloat16 *dq = nullptr, *dk = nullptr, *dv = nullptr;
 };
 
 // Used by one thread. The first call for a window builds its plan (half a second); prepare() does that beforehand.

@@ -16,8 +16,8 @@ using schedule::Engine;
 
 namespace {
 
-constexpr std::size_t kStamps = 8192;        // two for a pending operation, and a few
-constexpr double kRebaseSeconds = 2.0;       // an elapsed time is a float of milliseconds: 0.1 us at this distance
+constexpr std::size_t kStamps = 8192;   // two for a pending operation, and a few
+constexpr double kRebaseSeconds = 2.0;  // an elapsed time is a float of milliseconds: 0.1 us at this distance
 constexpr std::int64_t kMostDelay_ns = 200'000;
 
 int index_of(Engine engine) {
@@ -65,7 +65,8 @@ const device::Stream& EngineStreams::stream(Engine engine) const {
 // The event of a ticket that the ring no longer holds was recorded before the oldest it does hold.
 cudaEvent_t EngineStreams::ticket_event(int engine, issue::Ticket ticket) const {
     const issue::Ticket newest = issued_[engine];
-    require(ticket >= 1 && ticket <= newest, "CUDA: ticket {} of engine {}, which has issued {}", ticket, engine, newest);
+    require(ticket >= 1 && ticket <= newest, "CUDA: ticket {} of engine {}, which has issued {}", ticket, engine,
+            newest);
     const issue::Ticket held = newest >= kTicketRing ? newest - kTicketRing + 1 : 1;
     return tickets_[engine][std::max(ticket, held) % kTicketRing].get();
 }

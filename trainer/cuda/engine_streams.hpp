@@ -51,9 +51,9 @@ class EngineStreams {
     double exposed_copy_seconds() const { return exposed_seconds_; }
 
   private:
-    static constexpr int kStreams = 3;                // compute, host-to-device, device-to-host
-    static constexpr std::size_t kTicketRing = 4096;  // events of an engine's last operations
-    static constexpr std::size_t kMostPending = 3072; // below the ring, so that no pending operation's event is reused
+    static constexpr int kStreams = 3;                 // compute, host-to-device, device-to-host
+    static constexpr std::size_t kTicketRing = 4096;   // events of an engine's last operations
+    static constexpr std::size_t kMostPending = 3072;  // below the ring, so that no pending operation's event is reused
 
     enum class Mark : std::uint8_t { kOperation, kPhase, kExposed };
 

@@ -73,30 +73,28 @@ void CudaBackend<T>::linear_output(const Issued& issued) {
 template <class T>
 void CudaBackend<T>::linear_gate_up(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, hidden = model_.hidden, width = 2 * model_.ffn;
-    products_->multiply(
-        output_product(rows, width, hidden, memory_->read<T>(issued, kNormed, rows * hidden),
-                       weight(issued, ParameterKind::kGateWeight, issued.operation.id.layer),
-                       memory_->write<T>(issued, kGateUp, rows * width)));
+    products_->multiply(output_product(rows, width, hidden, memory_->read<T>(issued, kNormed, rows * hidden),
+                                       weight(issued, ParameterKind::kGateWeight, issued.operation.id.layer),
+                                       memory_->write<T>(issued, kGateUp, rows * width)));
 }
 
 template <class T>
 void CudaBackend<T>::linear_down(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, hidden = model_.hidden, layer = issued.operation.id.layer;
     const bool last = layer + 1 == model_.layers;
-    products_->multiply(
-        output_product(rows, hidden, model_.ffn, memory_->read<T>(issued, kFfnActivation, rows * model_.ffn),
-                       weight(issued, ParameterKind::kDownWeight, layer),
-                       memory_->write<T>(issued, last ? kFinalHidden : kLayerInput, rows * hidden),
-                       memory_->read<T>(issued, kMiddle, rows * hidden)));
+    products_->multiply(output_product(rows, hidden, model_.ffn,
+                                       memory_->read<T>(issued, kFfnActivation, rows * model_.ffn),
+                                       weight(issued, ParameterKind::kDownWeight, layer),
+                                       memory_->write<T>(issued, last ? kFinalHidden : kLayerInput, rows * hidden),
+                                       memory_->read<T>(issued, kMiddle, rows * hidden)));
 }
 
 template <class T>
 void CudaBackend<T>::linear_head(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows;
-    products_->multiply(output_product(rows, model_.vocab, model_.hidden,
-                                       memory_->read<T>(issued, kTileNormed, rows * model_.hidden),
-                                       weight(issued, ParameterKind::kHead),
-                                       memory_->write<T>(issued, kLogits, rows * model_.vocab)));
+    products_->multiply(
+        output_product(rows, model_.vocab, model_.hidden, memory_->read<T>(issued, kTileNormed, rows * model_.hidden),
+                       weight(issued, ParameterKind::kHead), memory_->write<T>(issued, kLogits, rows * model_.vocab)));
 }
 
 // Cost (m, n, k) = (outputs, inputs, rows).

@@ -92,8 +92,20 @@ MatrixProducts::~MatrixProducts() {
 // In column-major terms d^T = b' a': the operands change places, and those that are read transposed above are read as
 // they lie, and the other way round.
 const MatrixProducts::Plan& MatrixProducts::plan_of(const Product& p) {
-    const Key key{p.form,     p.input,  p.output,    p.addend != nullptr,      p.m, p.n, p.k, p.a.stride, p.b.stride,
-                  p.d_stride, alignment_of(p.a.data), alignment_of(p.b.data), alignment_of(p.addend), alignment_of(p.d)};
+    const Key key{p.form,
+                  p.input,
+                  p.output,
+                  p.addend != nullptr,
+                  p.m,
+                  p.n,
+                  p.k,
+                  p.a.stride,
+                  p.b.stride,
+                  p.d_stride,
+                  alignment_of(p.a.data),
+                  alignment_of(p.b.data),
+                  alignment_of(p.addend),
+                  alignment_of(p.d)};
     const auto found = plans_.find(key);
     if (found != plans_.end()) {
         return *found->second;
@@ -130,11 +142,11 @@ const MatrixProducts::Plan& MatrixProducts::plan_of(const Product& p) {
     cublasLtMatmulHeuristicResult_t result{};
     int results = 0;
     const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(handle_, description, plan->b.get(), plan->a.get(), plan->d.get(),
-                                       plan->d.get(), preference, 1, &result, &results);
+        cublasLtMatmulAlgoGetHeuristic(handle_, description, plan->b.get(), plan->a.get(), plan->d.get(), plan->d.get(),
+                                       preference, 1, &result, &results);
     if (status != CUBLAS_STATUS_SUCCESS || results == 0) {
-        fail<Error>("cuBLASLt knows no algorithm for a product of [{}, {}] over {} with {} inputs and {} outputs ({})", p.m,
-                    p.n, p.k, name_of(p.input), name_of(p.output), cublasLtGetStatusName(status));
+        fail<Error>("cuBLASLt knows no algorithm for a product of [{}, {}] over {} with {} inputs and {} outputs ({})",
+                    p.m, p.n, p.k, name_of(p.input), name_of(p.output), cublasLtGetStatusName(status));
     }
     plan->algorithm = result.algo;
     return *plans_.emplace(key, std::move(plan)).first->second;
@@ -149,12 +161,11 @@ void MatrixProducts::multiply(const Product& p) {
     const float one = 1.0F, beta = p.addend != nullptr ? 1.0F : 0.0F;
     const double wide_one = 1.0, wide_beta = beta;
     const bool wide = p.input == DType::kF64;
-    OOMB_CUBLASLT(cublasLtMatmul(handle_, plan.description.get(),
-                                 wide ? static_cast<const void*>(&wide_one) : static_cast<const void*>(&one), p.b.data,
-                                 plan.b.get(), p.a.data, plan.a.get(),
-                                 wide ? static_cast<const void*>(&wide_beta) : static_cast<const void*>(&beta), addend,
-                                 plan.d.get(), p.d, plan.d.get(), &plan.algorithm, workspace_, workspace_bytes_,
-                                 stream_));
+    OOMB_CUBLASLT(cublasLtMatmul(
+        handle_, plan.description.get(), wide ? static_cast<const void*>(&wide_one) : static_cast<const void*>(&one),
+        p.b.data, plan.b.get(), p.a.data, plan.a.get(),
+        wide ? static_cast<const void*>(&wide_beta) : static_cast<const void*>(&beta), addend, plan.d.get(), p.d,
+        plan.d.get(), &plan.algorithm, workspace_, workspace_bytes_, stream_));
 }
 
 }  // namespace oomb::trainer

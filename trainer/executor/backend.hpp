@@ -82,8 +82,8 @@ class Backend : public issue::IssuedSink {
     // Most bytes that libraries held at once outside the arenas.
     virtual std::int64_t library_peak_bytes() const = 0;
 
-    // Fills all weights where they lie, with the distribution of random_values() but numbers of the device's own. False:
-    // not supported, the caller sets them one by one.
+    // Fills all weights where they lie, with the distribution of random_values() but numbers of the device's own.
+    // False: not supported, the caller sets them one by one.
     virtual bool randomize_weights(std::uint64_t /*seed*/) { return false; }
 
     // What a run reports. Only while idle.

@@ -117,8 +117,7 @@ struct Dispatch {
     // Throws InternalError for a kind that has no member.
     template <class Ops>
     static void run(Ops& ops, const issue::IssuedOperation& issued) {
-        require(linear(ops, issued) || pass(ops, issued) || attention(ops, issued) ||
-                    copy(ops, issued),
+        require(linear(ops, issued) || pass(ops, issued) || attention(ops, issued) || copy(ops, issued),
                 "backend: can't carry out {}", to_text(issued.operation.id));
     }
 };

@@ -69,7 +69,8 @@ std::vector<TestSequence> one_sequence(const RunConfiguration& run, const ModelS
 }
 
 TEST_CASE("fp32: contexts and chunks, resident and offloaded, kept and not") {
-    const std::pair<std::int64_t, std::int64_t> cases[] = {{256, 64}, {243, 64}, {128, 128}, {1, 16}, {65, 64}, {300, 32}};
+    const std::pair<std::int64_t, std::int64_t> cases[] = {{256, 64}, {243, 64}, {128, 128},
+                                                           {1, 16},   {65, 64},  {300, 32}};
     for (const auto& [context, chunk] : cases) {
         const RunConfiguration run = gpu_run(context, chunk, DType::kF32);
         check_fp32(gpu_shape(), run, one_sequence(run, gpu_shape()));
@@ -110,7 +111,8 @@ TEST_CASE("bf16: contexts and chunks, resident and offloaded, kept and not") {
 }
 
 TEST_CASE("bf16: families and head ratios") {
-    const std::tuple<std::int64_t, std::int64_t, std::int64_t> heads[] = {{4, 4, 64}, {3, 1, 64}, {7, 1, 128}, {8, 2, 128}};
+    const std::tuple<std::int64_t, std::int64_t, std::int64_t> heads[] = {
+        {4, 4, 64}, {3, 1, 64}, {7, 1, 128}, {8, 2, 128}};
     for (const auto& [query_heads, kv_heads, head_dim] : heads) {
         for (int bits = 0; bits < 8; bits += 7) {
             ModelShape shape = gpu_shape();

@@ -61,9 +61,8 @@ TEST_CASE("deterministic, with every stream delayed at random between operations
         options.streams.stress_seed = seed;
         const Keep keep = seed % 2 == 0 ? Keep::kNone : Keep::kInputAndOutput;
         CAPTURE(seed);
-        CHECK(same_bits(
-            c.outcome(with_pages(c.run, {HbmPages::Mode::kRing, 0}, keep), std::move(options)).gradients,
-            expected.gradients));
+        CHECK(same_bits(c.outcome(with_pages(c.run, {HbmPages::Mode::kRing, 0}, keep), std::move(options)).gradients,
+                        expected.gradients));
     }
 }
 
