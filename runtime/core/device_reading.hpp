@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace oomb {
 
@@ -13,6 +14,7 @@ struct DeviceReading {
     std::optional<std::int64_t> clock_mhz;  // of the streaming multiprocessors
     std::optional<std::int64_t> celsius;
     std::optional<std::int64_t> process_bytes;  // device memory of this process, context and libraries included
+    std::string missing;                        // where nothing at all can be read: one line that says why
 };
 
 }  // namespace oomb

@@ -119,11 +119,12 @@ std::string GpuMeter::open(const std::string& pci_bus, const std::string& librar
 }
 
 DeviceReading GpuMeter::read() const {
-    if (!nvml_) {
-        return {};
-    }
     constexpr double kMilli = 1e-3;
     DeviceReading reading;
+    reading.missing = missing_;
+    if (!nvml_) {
+        return reading;
+    }
     if (const auto millijoules = nvml_->value(nvml_->energy)) {
         reading.joules = kMilli * static_cast<double>(*millijoules);
     }

@@ -14,15 +14,12 @@ namespace oomb::device {
 class GpuMeter {
   public:
     // `pci_bus` as in DeviceInfo and DeviceProbe. Never throws: without NVML, or without this GPU in it, every reading
-    // is empty and missing() says why. Made before the CUDA context (probe_device), the context's memory counts as
+    // is empty, but for why. Made before the CUDA context (probe_device), the context's memory counts as
     // this process's even where the driver does not list processes.
     explicit GpuMeter(const std::string& pci_bus, const std::string& library = "libnvidia-ml.so.1");
     ~GpuMeter();
     GpuMeter(const GpuMeter&) = delete;
     GpuMeter& operator=(const GpuMeter&) = delete;
-
-    // One line: what is not there and what a run lacks therefore; empty when there is a GPU to read.
-    const std::string& missing() const { return missing_; }
 
     // Values that the driver does not give are absent. process_bytes is what the driver lists for this process id; in a
     // container the ids are others, and what the whole GPU uses more than when the meter was made stands for it. Takes

@@ -7,7 +7,7 @@
 namespace oomb::trace {
 namespace {
 
-constexpr std::int64_t kMost_line_bytes = std::int64_t{16} << 20;
+constexpr std::int64_t kMostLine_bytes = std::int64_t{16} << 20;
 constexpr std::int64_t kMost_ns = std::int64_t{1} << 62;  // begin + duration stays a 64-bit number
 
 schedule::OperationId read_id(const JsonNode& node) {
@@ -60,9 +60,9 @@ bool TraceReader::read_line(std::string& line) {
             return true;
         }
         line.push_back(static_cast<char>(letter));
-        if (static_cast<std::int64_t>(line.size()) > kMost_line_bytes) {
+        if (static_cast<std::int64_t>(line.size()) > kMostLine_bytes) {
             fail<FileError>("{}, line {}: longer than {} bytes, which no line of a trace is", path_.string(), line_ + 1,
-                            kMost_line_bytes);
+                            kMostLine_bytes);
         }
     }
     if (file_.bad()) {

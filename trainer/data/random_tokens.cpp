@@ -23,10 +23,10 @@ class RandomTokens : public TokenSource {
                 offset, offset, count, tokens_);
         // The upper 32 bits as a fraction of the vocabulary: no id is more likely than another by more than
         // vocabulary / 2^32.
-        constexpr int kHalf_bits = 32;
+        constexpr int kHalfBits = 32;
         for (std::int64_t i = 0; i < count; ++i) {
-            const std::uint64_t bits = random_bits(key_, static_cast<std::uint64_t>(offset + i)) >> kHalf_bits;
-            out[static_cast<std::size_t>(i)] = static_cast<std::int32_t>((bits * vocabulary_) >> kHalf_bits);
+            const std::uint64_t bits = random_bits(key_, static_cast<std::uint64_t>(offset + i)) >> kHalfBits;
+            out[static_cast<std::size_t>(i)] = static_cast<std::int32_t>((bits * vocabulary_) >> kHalfBits);
         }
     }
 

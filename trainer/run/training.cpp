@@ -87,6 +87,9 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
     backend_ = make_backend(plan_);
     executor_ = std::make_unique<Executor>(plan_, *backend_, &stop_);
     meter_ = std::make_unique<RunMeter>(*backend_, *executor_);
+    if (const std::string missing = backend_->device_reading().missing; !missing.empty()) {
+        say("note: {}\n", missing);
+    }
     const schedule::StepShape step(plan_.model, plan_.run);
     progress_ = std::make_unique<Progress>(options_.learning_rate.steps,
                                            static_cast<double>(options_.accumulation) * sequence_flops(step),

@@ -54,8 +54,8 @@ void random_values(const ParameterInfo& parameter, std::uint64_t seed, std::span
         return;
     }
     const std::uint64_t key = stream_key(seed, parameter.name);
-    constexpr std::int64_t kBlock_elements = 1 << 15;
-    kernels::cpu::parallel_blocks(static_cast<std::int64_t>(values.size()), kBlock_elements,
+    constexpr std::int64_t kBlockElements = 1 << 15;
+    kernels::cpu::parallel_blocks(static_cast<std::int64_t>(values.size()), kBlockElements,
                                   [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                                       fill_normal(key, first_element + begin, first_element + end,
                                                   values.data() + begin);
