@@ -16,7 +16,7 @@ using schedule::StepShape;
 constexpr std::size_t kMembersShown = 6;
 
 // Never begun by an operation, so they share bytes with nothing.
-bool lives_all_step(RegionName name) {
+bool lives_all_step(const schedule::Plan& plan, RegionName name) {
     switch (name) {
         case RegionName::kWeights:
         case RegionName::kMasterWeights:
@@ -25,6 +25,13 @@ bool lives_all_step(RegionName name) {
         case RegionName::kScalars:
         case RegionName::kHostTokens:
             return true;
+        case RegionName::kLayerInput:
+        case RegionName::kAttentionOutput:
+        case RegionName::kLogSumExp:
+        case RegionName::kQkv:
+        case RegionName::kMiddle:
+        case RegionName::kGateUp:
+            return StepShape(plan.model, plan.run).held_chunks() > 0;
         default:
             return false;
     }
@@ -32,7 +39,7 @@ bool lives_all_step(RegionName name) {
 
 std::string explain(const schedule::Plan& plan, RegionName name, const schedule::Region& region) {
     std::string text(schedule::explanation_of(name));
-    if (region.slots > 1 && !lives_all_step(name)) {
+    if (region.slots > 1) {
         text += fmt::format("; {} slots", region.slots);
     }
     if (name == RegionName::kAttentionScratch && plan.run.device == DeviceKind::kCuda) {
@@ -58,7 +65,7 @@ void append_regions(const schedule::Plan& plan, Tier tier, std::vector<PlanLine>
         if (region.tier != tier || region.total_bytes() == 0) {
             continue;
         }
-        const bool shares = !lives_all_step(name);
+        const bool shares = !lives_all_step(plan, name);
         (shares ? members : lines)
             .push_back({tier, std::string(schedule::name_of(name)), region.total_bytes(), explain(plan, name, region),
                         shares});

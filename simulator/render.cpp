@@ -59,12 +59,12 @@ std::string render_run(const schedule::Plan& plan) {
     return fmt::format(
         "run    context {} tokens: {} chunks of {}, {} pages of {} per layer\n"
         "       history in windows of {} tokens, logits in tiles of {}\n"
-        "       device {}, {} with sums in {}, {} attention, offload {}, keep {}, hbm-pages {}, {}\n",
+        "       device {}, {} with sums in {}, {} attention, offload {}, keep {}, held-chunks {}, hbm-pages {}, {}\n",
         format_tokens(run.context_tokens), format_count(step.chunks()), format_count(run.chunk_tokens),
         format_count(step.pages()), format_count(run.page_tokens), format_count(run.window_tokens),
         format_count(run.logit_tile_tokens), name_of(run.device), name_of(run.compute), name_of(run.accumulator),
-        name_of(run.attention), name_of(run.offload), name_of(run.keep), to_text(run.hbm_pages),
-        run.optimizer ? "AdamW" : "no optimizer");
+        name_of(run.attention), name_of(run.offload), name_of(run.keep), to_text(run.held_chunks),
+        to_text(run.hbm_pages), run.optimizer ? "AdamW" : "no optimizer");
 }
 
 std::string render_row(std::string_view name, std::int64_t bytes, std::string_view text) {

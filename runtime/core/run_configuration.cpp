@@ -23,6 +23,19 @@ void check_multiple(std::string_view flag, std::int64_t found, std::int64_t page
     }
 }
 
+void check_held(const RunConfiguration& run) {
+    if (run.held_chunks.count < 0) {
+        fail<UsageError>("--held-chunks: found {}, allowed is all or a number of chunks from 0", run.held_chunks.count);
+    }
+    const bool holds = run.held_chunks.mode == Amount::Mode::kAll || run.held_chunks.count > 0;
+    if (holds && run.keep == Keep::kInputAndOutput) {
+        fail<UsageError>(
+            "--keep {} with --held-chunks {}: kept layer inputs save the second forward, but held activations come "
+            "from it, so it runs anyway; take --held-chunks 0 or --keep none",
+            name_of(run.keep), to_text(run.held_chunks));
+    }
+}
+
 }  // namespace
 
 void validate(const RunConfiguration& run) {
@@ -39,6 +52,7 @@ void validate(const RunConfiguration& run) {
         fail<UsageError>(
             "--hbm-pages limits what stays in HBM and needs --offload host; without offload every page stays");
     }
+    check_held(run);
     const bool oracle = run.accumulator == DType::kF64;
     if ((run.compute == DType::kF64) != oracle) {
         fail<UsageError>("--dtype {}: float64 is the oracle mode and holds for activations and accumulators together",
@@ -62,6 +76,10 @@ std::string to_text(const HbmPages& pages) {
             return std::to_string(pages.count);
     }
     return "";
+}
+
+std::string to_text(const Amount& amount) {
+    return amount.mode == Amount::Mode::kAll ? "all" : std::to_string(amount.count);
 }
 
 std::string_view name_of(DeviceKind device) {

@@ -32,6 +32,19 @@ struct HbmPages {
 };
 std::string to_text(const HbmPages& pages);  // as in the flag: "auto", "ring" or the number
 
+// How many of something there are to be.
+struct Amount {
+    enum class Mode : std::uint8_t {
+        kAll,
+        kCount,  // `count`, or all where there are fewer
+    };
+    Mode mode = Mode::kCount;
+    std::int64_t count = 0;
+
+    std::int64_t of(std::int64_t all) const { return mode == Mode::kAll || count > all ? all : count; }
+};
+std::string to_text(const Amount& amount);  // as in the flags: "all" or the number
+
 struct RunConfiguration {
     DeviceKind device = DeviceKind::kCpu;
     std::int64_t context_tokens = 0;   // longest sequence of the run
@@ -42,6 +55,9 @@ struct RunConfiguration {
     AttentionMode attention = AttentionMode::kDense;
     Offload offload = Offload::kNone;
     Keep keep = Keep::kNone;
+    // Chunks whose activations stay in HBM from their forward to their backward, which then repeats no matrix product.
+    // The last chunks are held from the fill on; one set of buffers serves all earlier ones in turn.
+    Amount held_chunks;
     HbmPages hbm_pages;
     DType compute = DType::kF32;         // weights, activations, K/V pages
     DType accumulator = DType::kF32;     // K/V gradients, parameter gradients, log-sum-exp, AdamW; fp64 in oracle mode

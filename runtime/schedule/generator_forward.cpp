@@ -4,26 +4,27 @@ namespace oomb::schedule {
 
 using enum RegionName;
 
-void SequenceGenerator::forward_chunk(const ForwardMode& mode) {
+// The fill of a chunk, or its forward in the gradient phase.
+void SequenceGenerator::forward_chunk() {
     const ModelShape& model = step_.model();
     emit_pass(Kind::kEmbedding, 0, 2 * rows_ * model.hidden * step_.compute_bytes(),
               {read(kWeights), read(kTokens, token_slot()), write(kLayerInput, slot(0))});
     for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-        const bool last = layer + 1 == model.layers;
-        const bool attends = !last || mode.attends_last;
-        project_qkv(layer, (attends ? kQueryPart : 0) | (mode.writes_kv ? kKeyPart | kValuePart : 0));
-        if (!attends) {
-            break;
+        const ForwardPass pass = phase_ == Phase::kFill ? policy_.fill(layer) : policy_.forward(layer);
+        project_qkv(layer, pass.projects, pass.rotates);
+        if (pass.attends) {
+            attend(layer, (pass.rotates & kKeyPart) == 0);
         }
-        attend(layer, mode);
-        if (mode.keeps) {
+        if (pass.keeps) {
             keep_activation(layer);
         }
-        if (last) {
-            break;  // backward computes the rest of the last layer, nobody else reads it
+        if (pass.gate_up) {
+            gate_up(layer, false);
         }
-        mlp_up(layer, false);
-        mlp_down(layer, write(kLayerInput, slot(layer + 1)));
+        if (pass.down) {
+            swiglu(layer, false);
+            mlp_down(layer, write(kLayerInput, slot(layer + 1)));
+        }
     }
 }
 
@@ -33,18 +34,22 @@ std::int64_t SequenceGenerator::width_of(std::uint32_t parts) const {
            ((parts & kValuePart) != 0 ? model.kv_width() : 0);
 }
 
-void SequenceGenerator::project_qkv(std::int64_t layer, std::uint32_t parts) {
-    const ModelShape& model = step_.model();
-    const std::int64_t width = width_of(parts);
-    const bool writes_kv = (parts & kKeyPart) != 0;
-    emit_pass(Kind::kInputNorm, layer, 2 * rows_ * model.hidden * step_.compute_bytes(),
+void SequenceGenerator::input_norm(std::int64_t layer) {
+    emit_pass(Kind::kInputNorm, layer, 2 * rows_ * step_.model().hidden * step_.compute_bytes(),
               {read(kLayerInput, slot(layer)), read(kWeights), begin(kNormed)});
-    emit_linear(Kind::kLinearQkv, layer, gemm(rows_, width, model.hidden), {end(kNormed), read(kWeights), begin(kQkv)},
-                parts);
+}
 
-    Operation rope = make(Kind::kRope, layer, parts, ElementwiseCost{2 * rows_ * width * step_.compute_bytes()});
-    rope.regions = {end(kQkv), read(kWeights)};
-    if ((parts & kQueryPart) != 0) {
+void SequenceGenerator::project_qkv(std::int64_t layer, std::uint32_t projects, std::uint32_t rotates) {
+    const ModelShape& model = step_.model();
+    const bool writes_kv = (rotates & kKeyPart) != 0;
+    input_norm(layer);
+    emit_linear(Kind::kLinearQkv, layer, gemm(rows_, width_of(projects), model.hidden),
+                {end(kNormed), read(kWeights), in_slot(begin(kQkv), layer)}, projects);
+
+    Operation rope =
+        make(Kind::kRope, layer, rotates, ElementwiseCost{2 * rows_ * width_of(rotates) * step_.compute_bytes()});
+    rope.regions = {in_slot(end(kQkv), layer), read(kWeights)};
+    if ((rotates & kQueryPart) != 0) {
         rope.regions.push_back(begin(kQuery));
     }
     const PageSet own = own_pages(PageClass::kKv, layer);
@@ -57,10 +62,10 @@ void SequenceGenerator::project_qkv(std::int64_t layer, std::uint32_t parts) {
     }
 }
 
-void SequenceGenerator::attend(std::int64_t layer, const ForwardMode& mode) {
+void SequenceGenerator::attend(std::int64_t layer, bool fetches_own) {
     const std::int64_t windows = step_.history_windows(chunk_);
     const Keys own = own_keys(layer, PageClass::kKv);
-    if (!mode.writes_kv) {
+    if (fetches_own) {
         emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, 0, PageUse::kRead, own.pages);
     }
     // The own chunk first: its K/V are at hand, the history is on its way meanwhile.
@@ -105,24 +110,32 @@ void SequenceGenerator::keep_activation(std::int64_t layer) {
     emit(keep);
 }
 
-// Residual stream after attention, and the MLP up to its activation. Backward still needs norm output, gate and up.
-void SequenceGenerator::mlp_up(std::int64_t layer, bool for_backward) {
+// Residual stream after attention, gate and up. A backward that repeats them still needs the norm's output.
+void SequenceGenerator::gate_up(std::int64_t layer, bool for_backward) {
     const ModelShape& model = step_.model();
-    const std::int64_t bytes = step_.compute_bytes();
     emit_linear(Kind::kLinearOutput, layer, gemm(rows_, model.hidden, model.query_width()),
-                {read(kLayerInput, slot(layer)), read(kAttentionOutput, slot(layer)), read(kWeights), begin(kMiddle)});
-    emit_pass(Kind::kPostNorm, layer, 2 * rows_ * model.hidden * bytes,
-              {read(kMiddle), read(kWeights), begin(kNormed)});
+                {read(kLayerInput, slot(layer)), read(kAttentionOutput, slot(layer)), read(kWeights),
+                 in_slot(begin(kMiddle), layer)});
+    post_norm(layer);
     emit_linear(Kind::kLinearGateUp, layer, gemm(rows_, 2 * model.ffn, model.hidden),
-                {read_and(!for_backward, kNormed), read(kWeights), begin(kGateUp)});
-    emit_pass(Kind::kSwiglu, layer, 3 * rows_ * model.ffn * bytes,
-              {read_and(!for_backward, kGateUp), begin(kFfnActivation)});
+                {read_and(!for_backward, kNormed), read(kWeights), in_slot(begin(kGateUp), layer)});
+}
+
+void SequenceGenerator::post_norm(std::int64_t layer) {
+    emit_pass(Kind::kPostNorm, layer, 2 * rows_ * step_.model().hidden * step_.compute_bytes(),
+              {in_slot(read(kMiddle), layer), read(kWeights), begin(kNormed)});
+}
+
+void SequenceGenerator::swiglu(std::int64_t layer, bool for_backward) {
+    emit_pass(Kind::kSwiglu, layer, 3 * rows_ * step_.model().ffn * step_.compute_bytes(),
+              {in_slot(read_and(!for_backward, kGateUp), layer), begin(kFfnActivation)});
 }
 
 void SequenceGenerator::mlp_down(std::int64_t layer, RegionUse output) {
     const bool for_backward = output.region == kFinalHidden;
     emit_linear(Kind::kLinearDown, layer, gemm(rows_, step_.model().hidden, step_.model().ffn),
-                {read_and(!for_backward, kFfnActivation), read_and(!for_backward, kMiddle), read(kWeights), output});
+                {read_and(!for_backward, kFfnActivation), in_slot(read_and(!for_backward, kMiddle), layer),
+                 read(kWeights), output});
 }
 
 }  // namespace oomb::schedule

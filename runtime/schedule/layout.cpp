@@ -42,7 +42,12 @@ Interference interference_of(const StepShape& step) {
     run.window_tokens = run.chunk_tokens;
     const bool many_tiles = run.logit_tile_tokens < step.longest_chunk();
     run.logit_tile_tokens = many_tiles ? divide_up(step.longest_chunk(), 2) : step.longest_chunk();
-    run.context_tokens = std::min(run.context_tokens, 3 * run.chunk_tokens);
+    // Four chunks have one of each kind: the last, one held since its fill, one with history that runs again, the
+    // first.
+    if (step.held_chunks() < step.chunks()) {
+        run.held_chunks = {Amount::Mode::kCount, std::min<std::int64_t>(step.held_chunks(), 2)};
+    }
+    run.context_tokens = std::min(run.context_tokens, 4 * run.chunk_tokens);
     const StepShape short_step(model, run);
     LivenessRecorder recorder;
     SequenceGenerator(short_step, 0, true, recorder).generate();

@@ -23,6 +23,7 @@ Json run_to_json(const RunConfiguration& run) {
             {"attention", name_of(run.attention)},
             {"offload", name_of(run.offload)},
             {"keep", name_of(run.keep)},
+            {"held_chunks", to_text(run.held_chunks)},
             {"hbm_pages", to_text(run.hbm_pages)},
             {"compute_dtype", name_of(run.compute)},
             {"accumulator_dtype", name_of(run.accumulator)},

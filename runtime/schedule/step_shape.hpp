@@ -28,6 +28,7 @@ class StepShape {
     std::int64_t pages_per_chunk() const { return run_.chunk_tokens / run_.page_tokens; }
     std::int64_t pages_per_window() const { return run_.window_tokens / run_.page_tokens; }
     std::int64_t total_pages() const { return pages() * model_.layers; }
+    std::int64_t held_chunks() const { return run_.held_chunks.of(chunks()); }
     std::int64_t kept_chunks() const { return run_.keep == Keep::kNone ? 0 : chunks(); }  // per layer
 
     std::int64_t first_token(std::int64_t chunk) const { return chunk * run_.chunk_tokens; }

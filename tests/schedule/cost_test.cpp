@@ -32,21 +32,48 @@ struct LayerMatrices {
     double all() const { return qkv() + rest(); }
 };
 
+// What a chunk goes through.
+enum class Way {
+    kRepeated,  // filled, run again, repeated in backward
+    kKept,      // filled, inputs and outputs kept, repeated in backward
+    kHeld,      // filled, run again
+    kOnce,      // held since its fill, or the last chunk and held
+    kLast       // the last chunk, not held
+};
+
+Way way_of(const StepShape& shape, std::int64_t chunk) {
+    const std::int64_t from_end = shape.chunks() - 1 - chunk, held = shape.held_chunks();
+    if (held > 0) {
+        return from_end < held ? Way::kOnce : Way::kHeld;
+    }
+    if (from_end == 0) {
+        return Way::kLast;
+    }
+    return shape.run().keep == Keep::kNone ? Way::kRepeated : Way::kKept;
+}
+
 // Matrix parameters that a token of a chunk meets, each time it meets them.
-double linear_of_token(const ModelShape& model, Keep keep, bool in_last_chunk) {
+double linear_of_token(const ModelShape& model, Way way) {
     const LayerMatrices layer(model);
     const auto layers = static_cast<double>(model.layers);
-    const bool keeps = keep != Keep::kNone;
+    const double head = static_cast<double>(model.vocab * model.hidden);
+    const double least = 3 * layers * layer.all() + 3 * head;  // forward once, two products per weight in backward
+    if (way == Way::kOnce) {
+        return least;
+    }
+    const double fill_to_last_kv = (layers - 1) * layer.all() + layer.key + layer.value;
+    const double key_again = model.qk_norm ? layer.key : 0;
+    if (way == Way::kHeld) {
+        return least + fill_to_last_kv - layers * (layer.key + layer.value - key_again);
+    }
+    const bool keeps = way == Way::kKept, in_last_chunk = way == Way::kLast;
     // Up to the last layer's K/V (lean), or its attention (kept): backward computes the rest of that layer.
-    const double to_last_kv = (layers - 1) * layer.all() + layer.key + layer.value;
-    const double to_last_attention = to_last_kv + layer.query;
-    const double fill = in_last_chunk ? 0 : (keeps ? to_last_attention : to_last_kv);
+    const double to_last_attention = fill_to_last_kv + layer.query;
+    const double fill = in_last_chunk ? 0 : (keeps ? to_last_attention : fill_to_last_kv);
     const double known_kv =
         layers * layer.query + (layers - 1) * layer.rest();  // forward again, K/V are in their pages
     const double forward = in_last_chunk ? to_last_attention : (keeps ? 0 : known_kv);
-    const double again =
-        layers * (layer.output + layer.gate_up + layer.query + (model.qk_norm ? layer.key : 0)) + layer.down;
-    const double head = static_cast<double>(model.vocab * model.hidden);
+    const double again = layers * (layer.output + layer.gate_up + layer.query + key_again) + layer.down;
     return fill + forward + again + 2 * layers * layer.all() + 3 * head;
 }
 
@@ -65,17 +92,19 @@ TEST_CASE("FLOPs of all matrix products") {
     for (int i = 0; i < 100; ++i) {
         const RandomStep step = random.next();
         const StepShape shape(step.model, step.run);
-        const auto last = static_cast<double>(shape.tokens_of(shape.chunks() - 1));
-        const double others = static_cast<double>(shape.tokens()) - last;
-        const double expected = 2 * (others * linear_of_token(step.model, step.run.keep, false) +
-                                     last * linear_of_token(step.model, step.run.keep, true));
+        double expected = 0;
+        for (std::int64_t chunk = 0; chunk < shape.chunks(); ++chunk) {
+            expected +=
+                2 * static_cast<double>(shape.tokens_of(chunk)) * linear_of_token(step.model, way_of(shape, chunk));
+        }
         CHECK(gemm_flops(operations_of(step.model, step.run)) == doctest::Approx(expected).epsilon(1e-12));
     }
 }
 
-// N parameters in the bodies of many layers: 10 N FLOPs a token when nothing is kept, 8 N with inputs and outputs. Left
-// out of the count are what backward does not need again (the down projections, and lean's K/V in the second forward).
-TEST_CASE("10 N when nothing is kept, 8 N with inputs and outputs") {
+// N parameters in the bodies of many layers: 10 N FLOPs a token when nothing is kept, 8 N with inputs and outputs or
+// while a chunk is held, 6 N when it is held since its fill. Left out of the count are what backward does not need
+// again (the down projections, and the K/V in a second forward).
+TEST_CASE("10 N when nothing is kept, 8 N with inputs and outputs or held, 6 N held since the fill") {
     ModelShape model = RandomSteps(1).next().model;
     model.layers = 500;
     model.vocab = 1;
@@ -83,11 +112,13 @@ TEST_CASE("10 N when nothing is kept, 8 N with inputs and outputs") {
     const LayerMatrices layer(model);
     const double n = 500 * layer.all();
     const double not_again = 2 * 500 * (layer.down + layer.key + layer.value);
-    const double lean = 2 * linear_of_token(model, Keep::kNone, false);
-    CHECK(lean == doctest::Approx(10 * n - not_again - 2 * 500 * (layer.key + layer.value)).epsilon(0.005));
-    CHECK(2 * linear_of_token(model, Keep::kInputAndOutput, false) ==
-          doctest::Approx(8 * n - not_again).epsilon(0.005));
-    CHECK(2 * linear_of_token(model, Keep::kNone, true) == doctest::Approx(8 * n - not_again).epsilon(0.005));
+    const double known_kv = 2 * 500 * (layer.key + layer.value);
+    const auto flops = [&](Way way) { return 2 * linear_of_token(model, way); };
+    CHECK(flops(Way::kRepeated) == doctest::Approx(10 * n - not_again - known_kv).epsilon(0.005));
+    CHECK(flops(Way::kKept) == doctest::Approx(8 * n - not_again).epsilon(0.005));
+    CHECK(flops(Way::kLast) == doctest::Approx(8 * n - not_again).epsilon(0.005));
+    CHECK(flops(Way::kHeld) == doctest::Approx(8 * n - known_kv).epsilon(0.005));
+    CHECK(flops(Way::kOnce) == doctest::Approx(6 * n).epsilon(0.005));
 }
 
 std::int64_t pairs_of(const AttentionCost& cost) {
@@ -114,14 +145,21 @@ TEST_CASE("every query meets every key before it once per layer and pass") {
                 pairs[{operation.id.phase, operation.id.layer}] += pairs_of(*cost);
             }
         }
-        const bool keeps = step.run.keep != Keep::kNone;
-        const std::int64_t all = triangle(shape.tokens());
-        const std::int64_t filled = triangle(shape.first_token(shape.chunks() - 1));
-        for (std::int64_t layer = 0; layer < step.model.layers; ++layer) {
-            const bool fill_attends = keeps || layer + 1 < step.model.layers;
-            CHECK(pairs[{Phase::kFill, layer}] == (fill_attends ? filled : 0));
-            CHECK(pairs[{Phase::kForward, layer}] == (keeps ? all - filled : all));
-            CHECK(pairs[{Phase::kBackward, layer}] == all);
+        std::map<std::pair<Phase, std::int64_t>, std::int64_t> expected;
+        for (std::int64_t chunk = 0; chunk < shape.chunks(); ++chunk) {
+            const Way way = way_of(shape, chunk);
+            const bool filled = chunk + 1 < shape.chunks(), complete = way == Way::kKept || way == Way::kOnce;
+            const std::int64_t visible =
+                triangle(shape.first_token(chunk) + shape.tokens_of(chunk)) - triangle(shape.first_token(chunk));
+            for (std::int64_t layer = 0; layer < step.model.layers; ++layer) {
+                const bool fill_attends = filled && (complete || layer + 1 < step.model.layers);
+                expected[{Phase::kFill, layer}] += fill_attends ? visible : 0;
+                expected[{Phase::kForward, layer}] += filled && complete ? 0 : visible;
+                expected[{Phase::kBackward, layer}] += visible;
+            }
+        }
+        for (const auto& [pass, count] : expected) {
+            CHECK(pairs[pass] == count);
         }
     }
 }

@@ -72,6 +72,7 @@ class RandomSteps {
         run.logit_tile_tokens = between(std::max<std::int64_t>(1, run.chunk_tokens / 5), 2 * run.chunk_tokens);
         run.offload = coin() ? Offload::kHost : Offload::kNone;
         run.keep = coin() ? Keep::kInputAndOutput : Keep::kNone;
+        run.held_chunks = run.keep == Keep::kNone ? held_chunks() : Amount{};
         run.optimizer = between(0, 3) != 0;
         run.compute = run.accumulator = coin() ? DType::kF32 : DType::kF64;
         if (limits_.any_device_and_type) {
@@ -79,6 +80,18 @@ class RandomSteps {
             run.compute = run.accumulator == DType::kF32 && coin() ? DType::kBF16 : run.compute;
         }
         return run;
+    }
+
+    // None for a third of the runs, all for another.
+    Amount held_chunks() {
+        switch (between(0, 2)) {
+            case 0:
+                return {};
+            case 1:
+                return {Amount::Mode::kAll, 0};
+            default:
+                return {Amount::Mode::kCount, between(1, limits_.chunks)};
+        }
     }
 
     void limit_hbm(RandomStep& step) {

@@ -32,6 +32,8 @@ std::vector<RunConfiguration> runs() {
                 list.push_back(run);
                 run.hbm_pages = {HbmPages::Mode::kCount, 1000};
                 list.push_back(run);
+                run.held_chunks = {Amount::Mode::kCount, keep == Keep::kNone ? 2 : 0};
+                list.push_back(run);
             }
         }
     }

@@ -69,6 +69,10 @@ TEST_CASE("each wait taken away is reported: inputs and outputs kept") {
     check_waits(StepCase(step_run(DType::kF64, Offload::kHost, Keep::kInputAndOutput)));
 }
 
+TEST_CASE("each wait taken away is reported: held chunks") {
+    check_waits(StepCase(step_run(DType::kF64, {Offload::kHost, Keep::kNone, some(2)})));
+}
+
 TEST_CASE("each wait taken away is reported: a few pages stay in HBM") {
     RunConfiguration run = step_run(DType::kF64, Offload::kHost, Keep::kNone);
     run.hbm_pages = {HbmPages::Mode::kCount, 5};

@@ -1,6 +1,8 @@
 #pragma once
 // One small step whose pages all travel, and its variants: what the tests of order and of mutations run over and over.
 
+#include <fmt/format.h>
+
 #include "runtime/core/error.hpp"
 #include "tests/trainer/step_fixture.hpp"
 
@@ -16,14 +18,50 @@ inline ModelShape busy_shape() {
     return shape;
 }
 
-inline RunConfiguration step_run(DType type, Offload offload, Keep keep) {
+// Where activations and pages of a step stay.
+struct Way {
+    Offload offload = Offload::kNone;
+    Keep keep = Keep::kNone;
+    Amount held_chunks = {};
+};
+
+inline RunConfiguration step_run(DType type, const Way& way) {
+    const Offload offload = way.offload;
     RunConfiguration run = small_run(53, 16, type);
     run.offload = offload;
-    run.keep = keep;
+    run.keep = way.keep;
+    run.held_chunks = way.held_chunks;
     if (offload == Offload::kHost) {
         run.hbm_pages.mode = HbmPages::Mode::kRing;
     }
     return run;
+}
+
+inline RunConfiguration step_run(DType type, Offload offload, Keep keep) {
+    return step_run(type, Way{offload, keep});
+}
+
+inline constexpr Amount kAllOfThem{Amount::Mode::kAll, 0};
+inline constexpr Amount some(std::int64_t count) {
+    return {Amount::Mode::kCount, count};
+}
+
+// Every choice with and without offload.
+inline std::vector<Way> all_ways() {
+    std::vector<Way> ways;
+    for (const Offload offload : {Offload::kNone, Offload::kHost}) {
+        ways.push_back({offload, Keep::kNone});
+        ways.push_back({offload, Keep::kInputAndOutput});
+        for (const Amount held : {some(1), some(2), kAllOfThem}) {
+            ways.push_back({offload, Keep::kNone, held});
+        }
+    }
+    return ways;
+}
+
+inline std::string to_text(const Way& way) {
+    return fmt::format("offload {}, keep {}, held chunks {}", name_of(way.offload), name_of(way.keep),
+                       to_text(way.held_chunks));
 }
 
 // Weights and data of the step; two sequences, so that the second finds buffers that the first has used.
