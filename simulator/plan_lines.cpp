@@ -93,10 +93,17 @@ std::string_view title_of(PageClass page_class) {
     return "";
 }
 
+std::string_view kept_text(Keep keep) {
+    if (!keeps_output(keep)) {
+        return "layer input";
+    }
+    return keeps_input(keep) ? "layer input, attention output, log-sum-exp" : "attention output, log-sum-exp";
+}
+
 // Why there are so many frames.
 std::string placement_of(const schedule::Plan& plan, const schedule::PoolPlan& pool, const StepShape& step) {
     if (pool.page_class == PageClass::kActivation) {
-        return "one per chunk and layer: layer input, attention output, log-sum-exp";
+        return fmt::format("one per chunk and layer: {}", kept_text(plan.run.keep));
     }
     if (pool.tier == Tier::kHost) {
         return fmt::format("home of pages not resident {}",

@@ -28,10 +28,10 @@ void check_held(const RunConfiguration& run) {
         fail<UsageError>("--held-chunks: found {}, allowed is all or a number of chunks from 0", run.held_chunks.count);
     }
     const bool holds = run.held_chunks.mode == Amount::Mode::kAll || run.held_chunks.count > 0;
-    if (holds && run.keep == Keep::kInputAndOutput) {
+    if (holds && keeps_input(run.keep)) {
         fail<UsageError>(
             "--keep {} with --held-chunks {}: kept layer inputs save the second forward, but held activations come "
-            "from it, so it runs anyway; take --held-chunks 0 or --keep none",
+            "from it, so it runs anyway; take --held-chunks 0, or --keep o, or --keep none",
             name_of(run.keep), to_text(run.held_chunks));
     }
 }
@@ -92,7 +92,17 @@ std::string_view name_of(Offload offload) {
     return offload == Offload::kNone ? "none" : "host";
 }
 std::string_view name_of(Keep keep) {
-    return keep == Keep::kNone ? "none" : "xo";
+    switch (keep) {
+        case Keep::kNone:
+            return "none";
+        case Keep::kInput:
+            return "x";
+        case Keep::kOutput:
+            return "o";
+        case Keep::kInputAndOutput:
+            return "xo";
+    }
+    return "";
 }
 
 }  // namespace oomb

@@ -17,8 +17,16 @@ enum class Offload : std::uint8_t { kNone, kHost };
 // What the fill keeps for the gradient phase, per (chunk, layer).
 enum class Keep : std::uint8_t {
     kNone,            // nothing: the gradient phase runs the chunk forward again ("lean")
-    kInputAndOutput,  // "xo": layer input, attention output and log-sum-exp; no second forward
+    kInput,           // "x": layer input; no second forward, but attention again
+    kOutput,          // "o": attention output and log-sum-exp; a second forward without attention and K/V
+    kInputAndOutput,  // "xo": all three; no second forward
 };
+constexpr bool keeps_input(Keep keep) {
+    return keep == Keep::kInput || keep == Keep::kInputAndOutput;
+}
+constexpr bool keeps_output(Keep keep) {
+    return keep == Keep::kOutput || keep == Keep::kInputAndOutput;
+}
 
 // How many K/V pages (and the gradient pages of the same tokens) have their home in HBM, first in time order.
 struct HbmPages {

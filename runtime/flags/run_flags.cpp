@@ -115,10 +115,9 @@ void add_places(CLI::App& app, RunFlags& flags) {
         "where operations run. cpu: an arena in host memory plays the GPU's part");
     add("--offload", flags.offload, "none|host", flags.offload,
         "host: K/V pages and their gradients move to host memory");
-    add("--keep", flags.keep, "none|xo", flags.keep,
-        "what is kept for backward of each (chunk, layer). none: it is computed again; xo: layer input, attention "
-        "output "
-        "and log-sum-exp, no second forward");
+    add("--keep", flags.keep, "none|x|o|xo", flags.keep,
+        "what the fill keeps of each chunk and layer. none: all is computed again; x: layer input, no second forward; "
+        "o: attention output and log-sum-exp, a second forward without attention; xo: all three");
     add("--held-chunks", flags.held_chunks, "N|all", flags.held_chunks,
         "chunks whose activations stay in GPU memory until their backward, which then repeats no matrix product. 1: of "
         "the chunk at hand; 2 and more: also of the last chunks, from the fill on");
@@ -150,7 +149,9 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
     run.logit_tile_tokens = parse_tokens("--logit-tile", flags.logit_tile);
     run.attention = choose<AttentionMode>("--attention", flags.attention, {{"dense", AttentionMode::kDense}});
     run.offload = choose<Offload>("--offload", flags.offload, {{"none", Offload::kNone}, {"host", Offload::kHost}});
-    run.keep = choose<Keep>("--keep", flags.keep, {{"none", Keep::kNone}, {"xo", Keep::kInputAndOutput}});
+    run.keep =
+        choose<Keep>("--keep", flags.keep,
+                     {{"none", Keep::kNone}, {"x", Keep::kInput}, {"o", Keep::kOutput}, {"xo", Keep::kInputAndOutput}});
     run.held_chunks = parse_amount("--held-chunks", flags.held_chunks, "chunks");
     run.hbm_pages = parse_hbm_pages(flags.hbm_pages);
     run.compute = choose<DType>("--dtype", flags.dtype.empty() ? (cuda ? "bf16" : "fp32") : flags.dtype,

@@ -19,7 +19,7 @@ paging::ResidencyShape residency_shape(const schedule::Plan& plan, PageClass pag
     paging::ResidencyShape shape;
     shape.page_class = page_class;
     shape.layers = step.model().layers;
-    shape.pages_per_layer = activation ? step.kept_chunks() : step.pages();
+    shape.pages_per_layer = activation ? step.keepable_chunks() : step.pages();
     shape.hbm_frames = frames(Tier::kHbm);
     shape.host_frames = frames(Tier::kHost);
     shape.resident_pages = activation ? 0 : plan.resident_pages;

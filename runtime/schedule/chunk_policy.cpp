@@ -13,13 +13,22 @@ ChunkPolicy::ChunkPolicy(const StepShape& step, std::int64_t chunk) : step_(&ste
     set_ = from_end < step.held_chunks() ? from_end : 0;
 }
 
-// Nobody reads the last layer of a fill beyond its K/V, unless something of it is kept or held.
+bool ChunkPolicy::kept(std::int64_t layer) const {
+    const std::int64_t rank = step_->kept_rank(chunk_);
+    return rank >= 0 && rank * step_->model().layers + layer < step_->kept_pages();
+}
+
+bool ChunkPolicy::runs_forward() const {
+    return !filled() || !(held_since_fill() || input_kept(0));
+}
+
+// Nobody reads the last layer of a fill beyond its K/V, unless its output is kept or it is held.
 ForwardPass ChunkPolicy::fill(std::int64_t layer) const {
     ForwardPass pass;
-    pass.keeps = kept();
-    pass.attends = !is_last(layer) || pass.keeps || held_since_fill();
+    pass.attends = !is_last(layer) || output_kept(layer) || held_since_fill();
     pass.rotates = kKeyAndValueParts | (pass.attends ? kQueryPart : 0);
     pass.projects = pass.rotates;
+    pass.keeps = kept(layer);
     pass.gate_up = !is_last(layer) || held_since_fill();
     pass.down = !is_last(layer);
     return pass;
@@ -28,17 +37,24 @@ ForwardPass ChunkPolicy::fill(std::int64_t layer) const {
 // Backward computes the rest of the last layer, nobody else reads it.
 ForwardPass ChunkPolicy::forward(std::int64_t layer) const {
     ForwardPass pass;
-    pass.keeps = kept();
-    pass.attends = true;
-    pass.rotates = kQueryPart | (filled() ? 0 : kKeyAndValueParts);
-    pass.projects = pass.rotates | (held() ? parts_for_backward() : 0);
+    pass.loads = filled() && output_kept(layer);
+    pass.attends = !pass.loads;
+    pass.rotates = (filled() ? 0 : kKeyAndValueParts) | (pass.attends ? kQueryPart : 0);
+    pass.projects = pass.rotates | (held() && pass.attends ? parts_for_backward() : 0);
+    pass.keeps = !filled() && kept(layer);
     pass.gate_up = !is_last(layer) || held();
     pass.down = !is_last(layer);
     return pass;
 }
 
-BackwardPass ChunkPolicy::backward(std::int64_t /*layer*/) const {
-    return {.loads = kept(), .repeats_mlp = !held(), .projects = held() ? 0 : parts_for_backward()};
+BackwardPass ChunkPolicy::backward(std::int64_t layer) const {
+    BackwardPass pass;
+    pass.loads = input_kept(layer);
+    pass.attends = pass.loads && !output_kept(layer);
+    // Held activations have linear QKV, unless nothing attended here.
+    pass.projects = held() && !kept(layer) ? 0 : parts_for_backward();
+    pass.repeats_mlp = !held();
+    return pass;
 }
 
 }  // namespace oomb::schedule

@@ -12,6 +12,7 @@ namespace oomb::schedule {
 struct ForwardPass {
     std::uint32_t projects = 0;  // parts of linear_qkv (kQueryPart ...); 0: none of it
     std::uint32_t rotates = 0;   // parts of rope: queries for attention, keys and values into their pages
+    bool loads = false;          // attention output and log-sum-exp come from their page
     bool attends = false;
     bool keeps = false;    // copies to the kept page
     bool gate_up = false;  // output projection, gate and up
@@ -20,9 +21,10 @@ struct ForwardPass {
 
 // One layer in backward: what it needs besides the slots.
 struct BackwardPass {
-    bool loads = false;          // from the kept page
-    bool repeats_mlp = false;    // output projection, gate and up
+    bool loads = false;          // layer input, with what else is kept, comes from its page
     std::uint32_t projects = 0;  // parts of linear_qkv that are repeated
+    bool attends = false;        // forward attention is repeated, with these queries
+    bool repeats_mlp = false;    // output projection, gate and up
 };
 
 class ChunkPolicy {
@@ -37,15 +39,18 @@ class ChunkPolicy {
     bool held_since_fill() const { return filled() && set_ > 0; }
     // The set of slots that it computes in, 0 for all that are not held since their fill.
     std::int64_t set() const { return set_; }
-    bool kept() const { return step_->run().keep != Keep::kNone; }
+    // What is kept of this layer is in a page.
+    bool kept(std::int64_t layer) const;
     // The gradient phase runs the chunk forward.
-    bool runs_forward() const { return !filled() || !(kept() || held_since_fill()); }
+    bool runs_forward() const;
 
     ForwardPass fill(std::int64_t layer) const;
     ForwardPass forward(std::int64_t layer) const;
     BackwardPass backward(std::int64_t layer) const;
 
   private:
+    bool input_kept(std::int64_t layer) const { return kept(layer) && keeps_input(step_->run().keep); }
+    bool output_kept(std::int64_t layer) const { return kept(layer) && keeps_output(step_->run().keep); }
     bool is_last(std::int64_t layer) const { return layer + 1 == step_->model().layers; }
     // Backward of Q/K norm needs K before the norm beside Q.
     std::uint32_t parts_for_backward() const { return kQueryPart | (step_->model().qk_norm ? kKeyPart : 0); }

@@ -9,7 +9,8 @@ std::int32_t activation_slots(const StepShape& step) {
     if (step.held_chunks() > 0) {
         return held_slots(step);
     }
-    return step.run().keep == Keep::kNone ? layers : std::min(2, layers);
+    const bool outlasts_none = step.run().keep == Keep::kInputAndOutput && step.kept_pages() == step.chunks() * layers;
+    return outlasts_none ? std::min(2, layers) : layers;
 }
 
 std::int32_t held_slots(const StepShape& step) {
@@ -127,7 +128,7 @@ PageSet SequenceGenerator::own_pages(PageClass page_class, std::int64_t layer) c
 }
 
 PageSet SequenceGenerator::kept_page(std::int64_t layer) const {
-    return {PageClass::kActivation, static_cast<std::int32_t>(layer), chunk_, 1};
+    return {PageClass::kActivation, static_cast<std::int32_t>(layer), step_.kept_rank(chunk_), 1};
 }
 
 SequenceGenerator::Keys SequenceGenerator::own_keys(std::int64_t layer, PageClass page_class) const {

@@ -9,8 +9,8 @@
 namespace oomb::schedule {
 
 // Slots of layer inputs, attention outputs and log-sum-exps. One per layer, for they wait from the chunk's forward to
-// its backward; with held chunks that many sets of them. With kept inputs and outputs a ring of two, layer l in slot
-// l modulo 2: the copies to and from the kept pages run beside the neighbouring layer.
+// its backward; with held chunks that many sets of them. With inputs and outputs of all chunks kept a ring of two,
+// layer l in slot l modulo 2: the copies to and from the kept pages run beside the neighbouring layer.
 std::int32_t activation_slots(const StepShape& step);
 // Slots of linear QKV, residual stream and gate and up: one per layer and held chunk, where they live in the whole
 // step; without held chunks one, which begins and ends with each layer.
@@ -57,22 +57,22 @@ class SequenceGenerator {
     void input_norm(std::int64_t layer);
     void project_qkv(std::int64_t layer, std::uint32_t projects, std::uint32_t rotates);
     std::int64_t width_of(std::uint32_t parts) const;
-    void attend(std::int64_t layer, bool fetches_own);
-    void attend_window(std::int64_t layer, std::int64_t part, const Keys& keys, bool last);
-    void keep_activation(std::int64_t layer);
+    void attend(std::int64_t layer, bool fetches_own, bool queries_stay);
+    void attend_window(std::int64_t layer, std::int64_t part, const Keys& keys, bool ends_queries);
+    void copy_activation(Kind kind, std::int64_t layer);
     void gate_up(std::int64_t layer, bool for_backward);
     void post_norm(std::int64_t layer);
     void swiglu(std::int64_t layer, bool for_backward);
     void mlp_down(std::int64_t layer, RegionUse output);
 
     // generator_backward.cpp
-    void load_activation(std::int64_t layer);
     void loss();
     void loss_tile(std::int64_t tile, std::int64_t tiles);
     void backward_layer(std::int64_t layer);
     void mlp_backward(std::int64_t layer, bool repeats_norm);
     void output_backward(std::int64_t layer);
-    void repeat_queries(std::int64_t layer, std::uint32_t projects);
+    void repeat_attention(std::int64_t layer, std::uint32_t projects);
+    void repeat_queries(std::int64_t layer, std::uint32_t projects, bool normed_stays);
     void attention_backward(std::int64_t layer);
     void attend_backward_window(std::int64_t layer, std::int64_t part, const Keys& kv, const PageSet& gradients,
                                 bool last);

@@ -4,16 +4,6 @@ namespace oomb::schedule {
 
 using enum RegionName;
 
-void SequenceGenerator::load_activation(std::int64_t layer) {
-    const bool from_host = step_.run().offload == Offload::kHost;
-    Operation load = make(Kind::kLoadActivation, layer, 0, CopyCost{step_.kept_bytes(rows_), 1});
-    load.engine = from_host ? Engine::kHostToDevice : Engine::kCompute;
-    load.regions = {write(kLayerInput, slot(layer)), write(kAttentionOutput, slot(layer)),
-                    write(kLogSumExp, slot(layer))};
-    load.requests.push_back({PageUse::kRead, kept_page(layer), 1});
-    emit(load);
-}
-
 // Head and cross entropy by row tiles: the logits of a whole chunk never exist.
 void SequenceGenerator::loss() {
     const std::int64_t tiles = divide_up(rows_, step_.run().logit_tile_tokens);
@@ -55,7 +45,10 @@ void SequenceGenerator::loss_tile(std::int64_t tile, std::int64_t tiles) {
 void SequenceGenerator::backward_layer(std::int64_t layer) {
     const BackwardPass pass = policy_.backward(layer);
     if (pass.loads) {
-        load_activation(layer);
+        copy_activation(Kind::kLoadActivation, layer);
+    }
+    if (pass.attends) {
+        repeat_attention(layer, pass.projects);
     }
     if (pass.repeats_mlp) {
         gate_up(layer, true);
@@ -67,9 +60,11 @@ void SequenceGenerator::backward_layer(std::int64_t layer) {
     }
     mlp_backward(layer, !pass.repeats_mlp);
     output_backward(layer);
-    repeat_queries(layer, pass.projects);
+    if (!pass.attends) {
+        repeat_queries(layer, pass.projects, true);
+    }
     attention_backward(layer);
-    qkv_backward(layer, pass.projects == 0);
+    qkv_backward(layer, pass.projects == 0 || pass.attends);
     release_pages(layer);
 }
 
@@ -104,12 +99,20 @@ void SequenceGenerator::output_backward(std::int64_t layer) {
               {read(kOutputGradient), read(kAttentionOutput, slot(layer)), begin(kDelta)});
 }
 
-void SequenceGenerator::repeat_queries(std::int64_t layer, std::uint32_t projects) {
+// Forward attention of the layer, whose queries and linear QKV stay for its backward.
+void SequenceGenerator::repeat_attention(std::int64_t layer, std::uint32_t projects) {
+    phase_ = Phase::kForward;
+    repeat_queries(layer, projects, false);
+    attend(layer, true, true);
+    phase_ = Phase::kBackward;
+}
+
+void SequenceGenerator::repeat_queries(std::int64_t layer, std::uint32_t projects, bool normed_stays) {
     const ModelShape& model = step_.model();
     if (projects != 0) {
         input_norm(layer);
         emit_linear(Kind::kLinearQkv, layer, gemm(rows_, width_of(projects), model.hidden),
-                    {read(kNormed), read(kWeights), in_slot(begin(kQkv), layer)}, projects);
+                    {read_and(!normed_stays, kNormed), read(kWeights), in_slot(begin(kQkv), layer)}, projects);
     }
     Operation rope =
         make(Kind::kRope, layer, kQueryPart, ElementwiseCost{2 * rows_ * model.query_width() * step_.compute_bytes()});
@@ -170,7 +173,7 @@ void SequenceGenerator::release_pages(std::int64_t layer) {
     const PageSet gradient = own_pages(PageClass::kKvGradient, layer);
     release.requests = {PageRequest{PageUse::kRelease, kv, 0}, PageRequest{PageUse::kRelease, gradient, 0}};
     emit(release);
-    if (policy_.kept()) {
+    if (policy_.kept(layer)) {
         release = make(Kind::kRelease, layer, 1, std::monostate{});
         release.requests.push_back({PageUse::kRelease, kept_page(layer), 0});
         emit(release);

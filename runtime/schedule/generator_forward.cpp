@@ -11,12 +11,17 @@ void SequenceGenerator::forward_chunk() {
               {read(kWeights), read(kTokens, token_slot()), write(kLayerInput, slot(0))});
     for (std::int64_t layer = 0; layer < model.layers; ++layer) {
         const ForwardPass pass = phase_ == Phase::kFill ? policy_.fill(layer) : policy_.forward(layer);
-        project_qkv(layer, pass.projects, pass.rotates);
+        if (pass.projects != 0) {
+            project_qkv(layer, pass.projects, pass.rotates);
+        }
+        if (pass.loads) {
+            copy_activation(Kind::kLoadActivation, layer);
+        }
         if (pass.attends) {
-            attend(layer, (pass.rotates & kKeyPart) == 0);
+            attend(layer, (pass.rotates & kKeyPart) == 0, false);
         }
         if (pass.keeps) {
-            keep_activation(layer);
+            copy_activation(Kind::kKeepActivation, layer);
         }
         if (pass.gate_up) {
             gate_up(layer, false);
@@ -62,18 +67,18 @@ void SequenceGenerator::project_qkv(std::int64_t layer, std::uint32_t projects, 
     }
 }
 
-void SequenceGenerator::attend(std::int64_t layer, bool fetches_own) {
+void SequenceGenerator::attend(std::int64_t layer, bool fetches_own, bool queries_stay) {
     const std::int64_t windows = step_.history_windows(chunk_);
     const Keys own = own_keys(layer, PageClass::kKv);
     if (fetches_own) {
         emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, 0, PageUse::kRead, own.pages);
     }
     // The own chunk first: its K/V are at hand, the history is on its way meanwhile.
-    attend_window(layer, 0, own, windows == 0);
+    attend_window(layer, 0, own, windows == 0 && !queries_stay);
     for (std::int64_t window = 0; window < windows; ++window) {
         const Keys keys = window_keys(layer, window, PageClass::kKv);
         emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, window + 1, PageUse::kRead, keys.pages);
-        attend_window(layer, window + 1, keys, window + 1 == windows);
+        attend_window(layer, window + 1, keys, window + 1 == windows && !queries_stay);
     }
     emit_pass(Kind::kFinishAttention, layer,
               rows_ * step_.model().query_width() * (step_.accumulator_bytes() + step_.compute_bytes()),
@@ -81,9 +86,9 @@ void SequenceGenerator::attend(std::int64_t layer, bool fetches_own) {
 }
 
 // Part 0 writes the running output and log-sum-exp, later parts are merged into them.
-void SequenceGenerator::attend_window(std::int64_t layer, std::int64_t part, const Keys& keys, bool last) {
+void SequenceGenerator::attend_window(std::int64_t layer, std::int64_t part, const Keys& keys, bool ends_queries) {
     Operation attention = make(Kind::kAttention, layer, part, attention_cost(keys, false));
-    attention.regions = {read_and(last, kQuery), scratch(kAttentionScratch)};
+    attention.regions = {read_and(ends_queries, kQuery), scratch(kAttentionScratch)};
     attention.requests.push_back({PageUse::kRead, keys.pages, keys.pages.count});
     if (part == 0) {
         attention.regions.push_back(begin(kOutputSum));
@@ -101,13 +106,23 @@ void SequenceGenerator::attend_window(std::int64_t layer, std::int64_t part, con
     emit(merge);
 }
 
-void SequenceGenerator::keep_activation(std::int64_t layer) {
-    const bool to_host = step_.run().offload == Offload::kHost;
-    Operation keep = make(Kind::kKeepActivation, layer, 0, CopyCost{step_.kept_bytes(rows_), 1});
-    keep.engine = to_host ? Engine::kDeviceToHost : Engine::kCompute;
-    keep.regions = {read(kLayerInput, slot(layer)), read(kAttentionOutput, slot(layer)), read(kLogSumExp, slot(layer))};
-    keep.requests.push_back({PageUse::kBirth, kept_page(layer), 1});
-    emit(keep);
+// Between the layer's slots and its kept page, whose planes are the regions in this order.
+void SequenceGenerator::copy_activation(Kind kind, std::int64_t layer) {
+    const bool keeps = kind == Kind::kKeepActivation, has_host = step_.run().offload == Offload::kHost;
+    Operation copy = make(kind, layer, 0, CopyCost{step_.kept_bytes(rows_), 1});
+    copy.engine = !has_host ? Engine::kCompute : (keeps ? Engine::kDeviceToHost : Engine::kHostToDevice);
+    const auto add = [&](RegionName region) {
+        copy.regions.push_back(keeps ? read(region, slot(layer)) : write(region, slot(layer)));
+    };
+    if (keeps_input(step_.run().keep)) {
+        add(kLayerInput);
+    }
+    if (keeps_output(step_.run().keep)) {
+        add(kAttentionOutput);
+        add(kLogSumExp);
+    }
+    copy.requests.push_back({keeps ? PageUse::kBirth : PageUse::kRead, kept_page(layer), 1});
+    emit(copy);
 }
 
 // Residual stream after attention, gate and up. A backward that repeats them still needs the norm's output.

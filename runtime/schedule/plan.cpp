@@ -55,8 +55,7 @@ FrameCounts count_frames(const StepShape& step, std::int64_t resident) {
         counts.host_kv = step.total_pages() - resident;
         counts.host_gradient = history - std::min(history, resident);
     }
-    (step.run().offload == Offload::kHost ? counts.host_activation : counts.hbm_activation) =
-        step.kept_chunks() * layers;
+    (step.run().offload == Offload::kHost ? counts.host_activation : counts.hbm_activation) = step.kept_pages();
     return counts;
 }
 
@@ -66,8 +65,15 @@ std::vector<PoolPlan> make_pools(const StepShape& step, const FrameCounts& count
             return {step.page_plane_bytes(page_class), step.page_plane_bytes(page_class)};
         }
         const std::int64_t rows = step.longest_chunk();
-        return {aligned(step.kept_input_bytes(rows)), aligned(step.kept_output_bytes(rows)),
-                aligned(step.kept_lse_bytes(rows))};
+        std::vector<std::int64_t> kept;
+        if (keeps_input(step.run().keep)) {
+            kept.push_back(aligned(step.kept_input_bytes(rows)));
+        }
+        if (keeps_output(step.run().keep)) {
+            kept.push_back(aligned(step.kept_output_bytes(rows)));
+            kept.push_back(aligned(step.kept_lse_bytes(rows)));
+        }
+        return kept;
     };
     const std::int64_t frames[kTiers][kPageClasses] = {{counts.hbm_kv, counts.hbm_gradient, counts.hbm_activation},
                                                        {counts.host_kv, counts.host_gradient, counts.host_activation}};
@@ -88,7 +94,7 @@ Plan plan_with(const StepShape& step, const RegionTable& regions, const std::int
                std::int64_t resident) {
     Plan plan{step.model(), step.run(), regions, make_pools(step, count_frames(step, resident)), resident, {0, 0}, 0};
     std::int64_t end[kTiers] = {region_bytes[0], region_bytes[1]};
-    plan.page_table_bytes = (2 * step.total_pages() + step.kept_chunks() * step.model().layers) * kPageRecord_bytes;
+    plan.page_table_bytes = (2 * step.total_pages() + step.kept_pages()) * kPageRecord_bytes;
     for (PoolPlan& pool : plan.pools) {
         std::int64_t& tier_end = end[static_cast<int>(pool.tier)];
         pool.offset_bytes = tier_end;

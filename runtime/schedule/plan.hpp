@@ -11,9 +11,9 @@
 
 namespace oomb::schedule {
 
-// Frames of one class of pages in one tier. A frame has up to three planes (K and V; or layer input, attention output,
-// log-sum-exp); plane p of frame f lies at offset_bytes + plane_offset_bytes(p) + f * plane_bytes[p] of the arena, so
-// consecutive frames of a plane are one contiguous tensor.
+// Frames of one class of pages in one tier. A frame has up to three planes (K and V; or what is kept of layer input,
+// attention output, log-sum-exp); plane p of frame f lies at offset_bytes + plane_offset_bytes(p) + f * plane_bytes[p]
+// of the arena, so consecutive frames of a plane are one contiguous tensor.
 struct PoolPlan {
     Tier tier = Tier::kHbm;
     PageClass page_class = PageClass::kKv;

@@ -87,9 +87,12 @@ TEST_CASE("held chunks: a number or all, and not beside kept inputs") {
     flags.held_chunks = "all";
     CHECK(to_run_configuration(flags).held_chunks.of(9) == 9);
     flags.keep = "xo";
-    CHECK_THROWS_WITH_AS(to_run_configuration(flags), doctest::Contains("take --held-chunks 0 or --keep none"),
-                         UsageError);
-    flags.keep = "none";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("take --held-chunks 0, or --keep o, or --keep none"), UsageError);
+    flags.keep = "x";
+    CHECK_THROWS_AS(to_run_configuration(flags), UsageError);
+    flags.keep = "o";
+    CHECK(to_run_configuration(flags).keep == Keep::kOutput);
     for (const std::string text : {"-1", "two", "1.5", ""}) {
         flags.held_chunks = text;
         CHECK_THROWS_WITH_AS(to_run_configuration(flags),

@@ -34,22 +34,26 @@ struct LayerMatrices {
 
 // What a chunk goes through.
 enum class Way {
-    kRepeated,  // filled, run again, repeated in backward
-    kKept,      // filled, inputs and outputs kept, repeated in backward
-    kHeld,      // filled, run again
-    kOnce,      // held since its fill, or the last chunk and held
-    kLast       // the last chunk, not held
+    kRepeated,    // filled, run again, repeated in backward
+    kInput,       // filled, inputs kept, repeated in backward
+    kOutput,      // filled, outputs kept, run again without attention, repeated in backward
+    kKept,        // filled, inputs and outputs kept, repeated in backward
+    kHeld,        // filled, run again
+    kHeldOutput,  // filled, outputs kept, run again without attention
+    kOnce,        // held since its fill, or the last chunk and held
+    kLast         // the last chunk, not held
 };
 
 Way way_of(const StepShape& shape, std::int64_t chunk) {
     const std::int64_t from_end = shape.chunks() - 1 - chunk, held = shape.held_chunks();
     if (held > 0) {
-        return from_end < held ? Way::kOnce : Way::kHeld;
+        return from_end < held ? Way::kOnce : (shape.run().keep == Keep::kOutput ? Way::kHeldOutput : Way::kHeld);
     }
     if (from_end == 0) {
         return Way::kLast;
     }
-    return shape.run().keep == Keep::kNone ? Way::kRepeated : Way::kKept;
+    constexpr Way kWays[] = {Way::kRepeated, Way::kInput, Way::kOutput, Way::kKept};
+    return kWays[static_cast<int>(shape.run().keep)];
 }
 
 // Matrix parameters that a token of a chunk meets, each time it meets them.
@@ -66,15 +70,24 @@ double linear_of_token(const ModelShape& model, Way way) {
     if (way == Way::kHeld) {
         return least + fill_to_last_kv - layers * (layer.key + layer.value - key_again);
     }
-    const bool keeps = way == Way::kKept, in_last_chunk = way == Way::kLast;
-    // Up to the last layer's K/V (lean), or its attention (kept): backward computes the rest of that layer.
-    const double to_last_attention = fill_to_last_kv + layer.query;
-    const double fill = in_last_chunk ? 0 : (keeps ? to_last_attention : fill_to_last_kv);
-    const double known_kv =
-        layers * layer.query + (layers - 1) * layer.rest();  // forward again, K/V are in their pages
-    const double forward = in_last_chunk ? to_last_attention : (keeps ? 0 : known_kv);
-    const double again = layers * (layer.output + layer.gate_up + layer.query + key_again) + layer.down;
-    return fill + forward + again + 2 * layers * layer.all() + 3 * head;
+    // Outputs are kept of the last layer, too: its attention runs in the fill.
+    const double fill_to_last_attention = fill_to_last_kv + layer.query;
+    const double in_backward = 2 * layers * layer.all() + 3 * head;
+    const double queries = layers * (layer.query + key_again);
+    if (way == Way::kHeldOutput) {
+        return fill_to_last_attention + layers * layer.rest() + queries + in_backward;
+    }
+    const double repeated = queries + layers * (layer.output + layer.gate_up) + layer.down + in_backward;
+    switch (way) {
+        case Way::kRepeated:
+            return fill_to_last_kv + layers * layer.query + (layers - 1) * layer.rest() + repeated;
+        case Way::kInput:
+            return fill_to_last_kv + repeated;
+        case Way::kOutput:
+            return fill_to_last_attention + (layers - 1) * layer.rest() + repeated;
+        default:  // kKept in the fill, kLast in its only forward
+            return fill_to_last_attention + repeated;
+    }
 }
 
 double gemm_flops(const std::vector<Operation>& operations) {
@@ -116,6 +129,7 @@ TEST_CASE("10 N when nothing is kept, 8 N with inputs and outputs or held, 6 N h
     const auto flops = [&](Way way) { return 2 * linear_of_token(model, way); };
     CHECK(flops(Way::kRepeated) == doctest::Approx(10 * n - not_again - known_kv).epsilon(0.005));
     CHECK(flops(Way::kKept) == doctest::Approx(8 * n - not_again).epsilon(0.005));
+    CHECK(flops(Way::kInput) == doctest::Approx(8 * n - not_again).epsilon(0.005));
     CHECK(flops(Way::kLast) == doctest::Approx(8 * n - not_again).epsilon(0.005));
     CHECK(flops(Way::kHeld) == doctest::Approx(8 * n - known_kv).epsilon(0.005));
     CHECK(flops(Way::kOnce) == doctest::Approx(6 * n).epsilon(0.005));
@@ -148,7 +162,8 @@ TEST_CASE("every query meets every key before it once per layer and pass") {
         std::map<std::pair<Phase, std::int64_t>, std::int64_t> expected;
         for (std::int64_t chunk = 0; chunk < shape.chunks(); ++chunk) {
             const Way way = way_of(shape, chunk);
-            const bool filled = chunk + 1 < shape.chunks(), complete = way == Way::kKept || way == Way::kOnce;
+            const bool filled = chunk + 1 < shape.chunks(), complete = way == Way::kKept || way == Way::kOnce ||
+                                                                       way == Way::kOutput || way == Way::kHeldOutput;
             const std::int64_t visible =
                 triangle(shape.first_token(chunk) + shape.tokens_of(chunk)) - triangle(shape.first_token(chunk));
             for (std::int64_t layer = 0; layer < step.model.layers; ++layer) {

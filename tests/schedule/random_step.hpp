@@ -71,8 +71,8 @@ class RandomSteps {
         run.context_tokens = between(1, limits_.chunks * run.chunk_tokens);
         run.logit_tile_tokens = between(std::max<std::int64_t>(1, run.chunk_tokens / 5), 2 * run.chunk_tokens);
         run.offload = coin() ? Offload::kHost : Offload::kNone;
-        run.keep = coin() ? Keep::kInputAndOutput : Keep::kNone;
-        run.held_chunks = run.keep == Keep::kNone ? held_chunks() : Amount{};
+        run.keep = pick<Keep>({Keep::kNone, Keep::kInput, Keep::kOutput, Keep::kInputAndOutput});
+        run.held_chunks = keeps_input(run.keep) ? Amount{} : held_chunks();
         run.optimizer = between(0, 3) != 0;
         run.compute = run.accumulator = coin() ? DType::kF32 : DType::kF64;
         if (limits_.any_device_and_type) {

@@ -69,8 +69,11 @@ TEST_CASE("each wait taken away is reported: inputs and outputs kept") {
     check_waits(StepCase(step_run(DType::kF64, Offload::kHost, Keep::kInputAndOutput)));
 }
 
-TEST_CASE("each wait taken away is reported: held chunks") {
+TEST_CASE("each wait taken away is reported: inputs or outputs kept, held chunks") {
+    check_waits(StepCase(step_run(DType::kF64, Offload::kHost, Keep::kInput)));
+    check_waits(StepCase(step_run(DType::kF64, Offload::kHost, Keep::kOutput)));
     check_waits(StepCase(step_run(DType::kF64, {Offload::kHost, Keep::kNone, some(2)})));
+    check_waits(StepCase(step_run(DType::kF64, {Offload::kHost, Keep::kOutput, some(2)})));
 }
 
 TEST_CASE("each wait taken away is reported: a few pages stay in HBM") {

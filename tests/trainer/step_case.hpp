@@ -50,10 +50,13 @@ inline constexpr Amount some(std::int64_t count) {
 inline std::vector<Way> all_ways() {
     std::vector<Way> ways;
     for (const Offload offload : {Offload::kNone, Offload::kHost}) {
-        ways.push_back({offload, Keep::kNone});
-        ways.push_back({offload, Keep::kInputAndOutput});
-        for (const Amount held : {some(1), some(2), kAllOfThem}) {
-            ways.push_back({offload, Keep::kNone, held});
+        for (const Keep keep : {Keep::kNone, Keep::kInput, Keep::kOutput, Keep::kInputAndOutput}) {
+            ways.push_back({offload, keep});
+            for (const Amount held : {some(1), some(2), kAllOfThem}) {
+                if (!keeps_input(keep)) {
+                    ways.push_back({offload, keep, held});
+                }
+            }
         }
     }
     return ways;
