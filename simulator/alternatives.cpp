@@ -52,6 +52,10 @@ class Changes {
             run.hbm_pages = {HbmPages::Mode::kRing, 0};
         });
         add(changes, holds(run_), "--held-chunks 0", [](auto& run) { run.held_chunks = {}; });
+        add(changes, run_.keep != Keep::kNone && run_.kept_pages.mode != Amount::Mode::kAuto, "--kept-pages auto",
+            [](auto& run) {
+                run.kept_pages = {Amount::Mode::kAuto, 0};
+            });
         add(changes, run_.keep != Keep::kNone, "--keep none", [](auto& run) { run.keep = Keep::kNone; });
         add(changes, offloads, "--offload none", [](auto& run) {
             run.offload = Offload::kNone;

@@ -103,7 +103,12 @@ std::string_view kept_text(Keep keep) {
 // Why there are so many frames.
 std::string placement_of(const schedule::Plan& plan, const schedule::PoolPlan& pool, const StepShape& step) {
     if (pool.page_class == PageClass::kActivation) {
-        return fmt::format("one per chunk and layer: {}", kept_text(plan.run.keep));
+        const std::int64_t all = step.keepable_chunks() * step.model().layers;
+        const std::string part =
+            plan.kept_pages() < all
+                ? fmt::format("; {} of {} are kept", format_count(plan.kept_pages()), format_count(all))
+                : "";
+        return fmt::format("one per chunk and layer: {}{}", kept_text(plan.run.keep), part);
     }
     if (pool.tier == Tier::kHost) {
         return fmt::format("home of pages not resident {}",

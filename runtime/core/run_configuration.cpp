@@ -53,6 +53,10 @@ void validate(const RunConfiguration& run) {
             "--hbm-pages limits what stays in HBM and needs --offload host; without offload every page stays");
     }
     check_held(run);
+    if (run.kept_pages.count < 0) {
+        fail<UsageError>("--kept-pages: found {}, allowed is auto, all or a number of pages from 0",
+                         run.kept_pages.count);
+    }
     const bool oracle = run.accumulator == DType::kF64;
     if ((run.compute == DType::kF64) != oracle) {
         fail<UsageError>("--dtype {}: float64 is the oracle mode and holds for activations and accumulators together",
@@ -79,7 +83,20 @@ std::string to_text(const HbmPages& pages) {
 }
 
 std::string to_text(const Amount& amount) {
-    return amount.mode == Amount::Mode::kAll ? "all" : std::to_string(amount.count);
+    switch (amount.mode) {
+        case Amount::Mode::kAuto:
+            return "auto";
+        case Amount::Mode::kAll:
+            return "all";
+        case Amount::Mode::kCount:
+            return std::to_string(amount.count);
+    }
+    return "";
+}
+
+std::int64_t Amount::of(std::int64_t all) const {
+    require(mode != Mode::kAuto, "an amount is asked for that the plan has not decided");
+    return mode == Mode::kAll || count > all ? all : count;
 }
 
 std::string_view name_of(DeviceKind device) {

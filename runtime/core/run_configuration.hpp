@@ -43,15 +43,16 @@ std::string to_text(const HbmPages& pages);  // as in the flag: "auto", "ring" o
 // How many of something there are to be.
 struct Amount {
     enum class Mode : std::uint8_t {
+        kAuto,  // as many as fit; make_plan puts a number in its place
         kAll,
         kCount,  // `count`, or all where there are fewer
     };
     Mode mode = Mode::kCount;
     std::int64_t count = 0;
 
-    std::int64_t of(std::int64_t all) const { return mode == Mode::kAll || count > all ? all : count; }
+    std::int64_t of(std::int64_t all) const;  // InternalError for auto
 };
-std::string to_text(const Amount& amount);  // as in the flags: "all" or the number
+std::string to_text(const Amount& amount);  // as in the flags: "auto", "all" or the number
 
 struct RunConfiguration {
     DeviceKind device = DeviceKind::kCpu;
@@ -63,6 +64,10 @@ struct RunConfiguration {
     AttentionMode attention = AttentionMode::kDense;
     Offload offload = Offload::kNone;
     Keep keep = Keep::kNone;
+    // Pages, one per chunk and layer, of what `keep` names, in order of gain: the latest chunk first, for attention
+    // over the longest history is what is saved; within a chunk the lowest layer first. A chunk without all its layer
+    // inputs has to run forward anyway, so with x and xo whole chunks are kept, with o single layers.
+    Amount kept_pages{Amount::Mode::kAll, 0};
     // Chunks whose activations stay in HBM from their forward to their backward, which then repeats no matrix product.
     // The last chunks are held from the fill on; one set of buffers serves all earlier ones in turn.
     Amount held_chunks;

@@ -106,11 +106,12 @@ void SequenceGenerator::attend_window(std::int64_t layer, std::int64_t part, con
     emit(merge);
 }
 
-// Between the layer's slots and its kept page, whose planes are the regions in this order.
+// Between the layer's slots and its kept page, whose planes are the regions in this order. Where the page's home is HBM
+// the issuer gives the copy to the compute engine.
 void SequenceGenerator::copy_activation(Kind kind, std::int64_t layer) {
-    const bool keeps = kind == Kind::kKeepActivation, has_host = step_.run().offload == Offload::kHost;
+    const bool keeps = kind == Kind::kKeepActivation;
     Operation copy = make(kind, layer, 0, CopyCost{step_.kept_bytes(rows_), 1});
-    copy.engine = !has_host ? Engine::kCompute : (keeps ? Engine::kDeviceToHost : Engine::kHostToDevice);
+    copy.engine = keeps ? Engine::kDeviceToHost : Engine::kHostToDevice;
     const auto add = [&](RegionName region) {
         copy.regions.push_back(keeps ? read(region, slot(layer)) : write(region, slot(layer)));
     };

@@ -47,8 +47,12 @@ class StepShape {
     // Chunks of which pages can be kept: filled ones that are not held since their fill. With layer inputs and outputs
     // also the last chunk, whose own forward keeps them: the slots then need not outlast it.
     std::int64_t keepable_chunks() const;
-    // Kept pages, over all layers.
-    std::int64_t kept_pages() const { return keepable_chunks() * model_.layers; }
+    // Kept pages, over all layers, and the chunks that they are of.
+    std::int64_t kept_pages() const {
+        const std::int64_t pages = run_.kept_pages.of(keepable_chunks() * model_.layers);
+        return keeps_input(run_.keep) ? pages / model_.layers * model_.layers : pages;
+    }
+    std::int64_t kept_chunks() const { return divide_up(kept_pages(), model_.layers); }
     // Chunks in the order in which they are kept: the latest filled one first, for attention over the longest history
     // is what is saved, the last one, which saves nothing, last. Negative: held since its fill.
     std::int64_t kept_rank(std::int64_t chunk) const;

@@ -32,62 +32,70 @@ struct LayerMatrices {
     double all() const { return qkv() + rest(); }
 };
 
-// What a chunk goes through.
+// What a layer of a chunk goes through.
 enum class Way {
     kRepeated,    // filled, run again, repeated in backward
-    kInput,       // filled, inputs kept, repeated in backward
-    kOutput,      // filled, outputs kept, run again without attention, repeated in backward
-    kKept,        // filled, inputs and outputs kept, repeated in backward
+    kInput,       // filled, input kept, repeated in backward
+    kOutput,      // filled, output kept, run again without attention, repeated in backward
+    kKept,        // filled, input and output kept, repeated in backward
     kHeld,        // filled, run again
-    kHeldOutput,  // filled, outputs kept, run again without attention
-    kOnce,        // held since its fill, or the last chunk and held
-    kLast         // the last chunk, not held
+    kHeldOutput,  // filled, output kept, run again without attention
+    kOnce,        // held since its fill, or of the last chunk and held
+    kLast         // of the last chunk, not held
 };
 
-Way way_of(const StepShape& shape, std::int64_t chunk) {
+bool is_kept(const StepShape& shape, std::int64_t chunk, std::int64_t layer) {
+    const RunConfiguration& run = shape.run();
+    const std::int64_t newest = shape.chunks() - 1 - std::max<std::int64_t>(1, shape.held_chunks());
+    const std::int64_t layers = shape.model().layers;
+    if (run.keep == Keep::kNone || chunk > newest) {
+        return false;
+    }
+    const std::int64_t all = run.kept_pages.mode == Amount::Mode::kAll ? shape.total_pages() : run.kept_pages.count;
+    return run.keep == Keep::kOutput ? (newest - chunk) * layers + layer < all : newest - chunk < all / layers;
+}
+
+Way way_of(const StepShape& shape, std::int64_t chunk, std::int64_t layer) {
     const std::int64_t from_end = shape.chunks() - 1 - chunk, held = shape.held_chunks();
+    const bool kept = is_kept(shape, chunk, layer);
     if (held > 0) {
-        return from_end < held ? Way::kOnce : (shape.run().keep == Keep::kOutput ? Way::kHeldOutput : Way::kHeld);
+        return from_end < held ? Way::kOnce : (kept ? Way::kHeldOutput : Way::kHeld);
     }
     if (from_end == 0) {
         return Way::kLast;
     }
     constexpr Way kWays[] = {Way::kRepeated, Way::kInput, Way::kOutput, Way::kKept};
-    return kWays[static_cast<int>(shape.run().keep)];
+    return kept ? kWays[static_cast<int>(shape.run().keep)] : Way::kRepeated;
 }
 
-// Matrix parameters that a token of a chunk meets, each time it meets them.
-double linear_of_token(const ModelShape& model, Way way) {
+// Matrix parameters of a layer that a token meets, each time it meets them.
+double linear_of_token(const ModelShape& model, Way way, bool last) {
     const LayerMatrices layer(model);
-    const auto layers = static_cast<double>(model.layers);
-    const double head = static_cast<double>(model.vocab * model.hidden);
-    const double least = 3 * layers * layer.all() + 3 * head;  // forward once, two products per weight in backward
-    if (way == Way::kOnce) {
-        return least;
-    }
-    const double fill_to_last_kv = (layers - 1) * layer.all() + layer.key + layer.value;
-    const double key_again = model.qk_norm ? layer.key : 0;
-    if (way == Way::kHeld) {
-        return least + fill_to_last_kv - layers * (layer.key + layer.value - key_again);
-    }
-    // Outputs are kept of the last layer, too: its attention runs in the fill.
-    const double fill_to_last_attention = fill_to_last_kv + layer.query;
-    const double in_backward = 2 * layers * layer.all() + 3 * head;
-    const double queries = layers * (layer.query + key_again);
-    if (way == Way::kHeldOutput) {
-        return fill_to_last_attention + layers * layer.rest() + queries + in_backward;
-    }
-    const double repeated = queries + layers * (layer.output + layer.gate_up) + layer.down + in_backward;
+    const double key_value = layer.key + layer.value, in_backward = 2 * layer.all();
+    const double queries = layer.query + (model.qk_norm ? layer.key : 0);
+    // Nobody reads the last layer of a fill beyond its K/V; its output, where kept, takes queries.
+    const double fill = last ? key_value : layer.all();
+    const double complete_fill = last ? layer.qkv() : layer.all();
+    const double again = queries + layer.output + layer.gate_up + (last ? layer.down : 0) + in_backward;
+    const double rest_of_forward = last ? 0 : layer.rest();
     switch (way) {
         case Way::kRepeated:
-            return fill_to_last_kv + layers * layer.query + (layers - 1) * layer.rest() + repeated;
+            return fill + layer.query + rest_of_forward + again;
         case Way::kInput:
-            return fill_to_last_kv + repeated;
+            return fill + again;
         case Way::kOutput:
-            return fill_to_last_attention + (layers - 1) * layer.rest() + repeated;
-        default:  // kKept in the fill, kLast in its only forward
-            return fill_to_last_attention + repeated;
+            return complete_fill + rest_of_forward + again;
+        case Way::kKept:
+        case Way::kLast:
+            return complete_fill + again;
+        case Way::kHeld:
+            return fill + queries + layer.rest() + in_backward;
+        case Way::kHeldOutput:
+            return complete_fill + queries + layer.rest() + in_backward;
+        case Way::kOnce:
+            return layer.all() + in_backward;
     }
+    return 0;
 }
 
 double gemm_flops(const std::vector<Operation>& operations) {
@@ -107,32 +115,34 @@ TEST_CASE("FLOPs of all matrix products") {
         const StepShape shape(step.model, step.run);
         double expected = 0;
         for (std::int64_t chunk = 0; chunk < shape.chunks(); ++chunk) {
-            expected +=
-                2 * static_cast<double>(shape.tokens_of(chunk)) * linear_of_token(step.model, way_of(shape, chunk));
+            double of_token = 3 * static_cast<double>(step.model.vocab * step.model.hidden);
+            for (std::int64_t layer = 0; layer < step.model.layers; ++layer) {
+                of_token += linear_of_token(step.model, way_of(shape, chunk, layer), layer + 1 == step.model.layers);
+            }
+            expected += 2 * static_cast<double>(shape.tokens_of(chunk)) * of_token;
         }
         CHECK(gemm_flops(operations_of(step.model, step.run)) == doctest::Approx(expected).epsilon(1e-12));
     }
 }
 
-// N parameters in the bodies of many layers: 10 N FLOPs a token when nothing is kept, 8 N with inputs and outputs or
+// N parameters in the body of a layer: 10 N FLOPs a token when nothing is kept, 8 N with inputs and outputs or
 // while a chunk is held, 6 N when it is held since its fill. Left out of the count are what backward does not need
 // again (the down projections, and the K/V in a second forward).
 TEST_CASE("10 N when nothing is kept, 8 N with inputs and outputs or held, 6 N held since the fill") {
     ModelShape model = RandomSteps(1).next().model;
-    model.layers = 500;
-    model.vocab = 1;
     model.qk_norm = false;
     const LayerMatrices layer(model);
-    const double n = 500 * layer.all();
-    const double not_again = 2 * 500 * (layer.down + layer.key + layer.value);
-    const double known_kv = 2 * 500 * (layer.key + layer.value);
-    const auto flops = [&](Way way) { return 2 * linear_of_token(model, way); };
-    CHECK(flops(Way::kRepeated) == doctest::Approx(10 * n - not_again - known_kv).epsilon(0.005));
-    CHECK(flops(Way::kKept) == doctest::Approx(8 * n - not_again).epsilon(0.005));
-    CHECK(flops(Way::kInput) == doctest::Approx(8 * n - not_again).epsilon(0.005));
-    CHECK(flops(Way::kLast) == doctest::Approx(8 * n - not_again).epsilon(0.005));
-    CHECK(flops(Way::kHeld) == doctest::Approx(8 * n - known_kv).epsilon(0.005));
-    CHECK(flops(Way::kOnce) == doctest::Approx(6 * n).epsilon(0.005));
+    const double n = layer.all(), not_again = 2 * (layer.down + layer.key + layer.value);
+    const double known_kv = 2 * (layer.key + layer.value);
+    const auto flops = [&](Way way) { return 2 * linear_of_token(model, way, false); };
+    CHECK(flops(Way::kRepeated) == doctest::Approx(10 * n - not_again - known_kv));
+    CHECK(flops(Way::kOutput) == doctest::Approx(10 * n - not_again - known_kv - 2 * layer.query));
+    CHECK(flops(Way::kInput) == doctest::Approx(8 * n - not_again));
+    CHECK(flops(Way::kKept) == doctest::Approx(8 * n - not_again));
+    CHECK(flops(Way::kLast) == doctest::Approx(8 * n - not_again));
+    CHECK(flops(Way::kHeld) == doctest::Approx(8 * n - known_kv));
+    CHECK(flops(Way::kHeldOutput) == doctest::Approx(8 * n - known_kv));
+    CHECK(flops(Way::kOnce) == doctest::Approx(6 * n));
 }
 
 std::int64_t pairs_of(const AttentionCost& cost) {
@@ -161,12 +171,13 @@ TEST_CASE("every query meets every key before it once per layer and pass") {
         }
         std::map<std::pair<Phase, std::int64_t>, std::int64_t> expected;
         for (std::int64_t chunk = 0; chunk < shape.chunks(); ++chunk) {
-            const Way way = way_of(shape, chunk);
-            const bool filled = chunk + 1 < shape.chunks(), complete = way == Way::kKept || way == Way::kOnce ||
-                                                                       way == Way::kOutput || way == Way::kHeldOutput;
+            const bool filled = chunk + 1 < shape.chunks();
             const std::int64_t visible =
                 triangle(shape.first_token(chunk) + shape.tokens_of(chunk)) - triangle(shape.first_token(chunk));
             for (std::int64_t layer = 0; layer < step.model.layers; ++layer) {
+                const Way way = way_of(shape, chunk, layer);
+                const bool complete =
+                    way == Way::kKept || way == Way::kOnce || way == Way::kOutput || way == Way::kHeldOutput;
                 const bool fill_attends = filled && (complete || layer + 1 < step.model.layers);
                 expected[{Phase::kFill, layer}] += fill_attends ? visible : 0;
                 expected[{Phase::kForward, layer}] += filled && complete ? 0 : visible;

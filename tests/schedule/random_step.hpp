@@ -72,6 +72,7 @@ class RandomSteps {
         run.logit_tile_tokens = between(std::max<std::int64_t>(1, run.chunk_tokens / 5), 2 * run.chunk_tokens);
         run.offload = coin() ? Offload::kHost : Offload::kNone;
         run.keep = pick<Keep>({Keep::kNone, Keep::kInput, Keep::kOutput, Keep::kInputAndOutput});
+        run.kept_pages = kept_pages();
         run.held_chunks = keeps_input(run.keep) ? Amount{} : held_chunks();
         run.optimizer = between(0, 3) != 0;
         run.compute = run.accumulator = coin() ? DType::kF32 : DType::kF64;
@@ -92,6 +93,12 @@ class RandomSteps {
             default:
                 return {Amount::Mode::kCount, between(1, limits_.chunks)};
         }
+    }
+
+    // All for half of the runs, else anything from none to more than there are.
+    Amount kept_pages() {
+        return coin() ? Amount{Amount::Mode::kAll, 0}
+                      : Amount{Amount::Mode::kCount, between(0, limits_.chunks * limits_.layers)};
     }
 
     void limit_hbm(RandomStep& step) {

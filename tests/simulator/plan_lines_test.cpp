@@ -32,6 +32,7 @@ std::vector<RunConfiguration> runs() {
                 list.push_back(run);
                 run.hbm_pages = {HbmPages::Mode::kCount, 1000};
                 list.push_back(run);
+                run.kept_pages = {Amount::Mode::kCount, 17};
                 run.held_chunks = {Amount::Mode::kCount, keeps_input(keep) ? 0 : 2};
                 list.push_back(run);
             }

@@ -61,6 +61,7 @@ RunConfiguration in_way(RunConfiguration run, const Way& way) {
     run.offload = way.offload;
     run.keep = way.keep;
     run.held_chunks = way.held_chunks;
+    run.kept_pages = way.kept_pages;
     if (way.offload == Offload::kHost) {
         run.hbm_pages.mode = HbmPages::Mode::kRing;
     }

@@ -103,6 +103,28 @@ TEST_CASE("random models, chunks, windows and budgets: shuffled and offloaded as
     }
 }
 
+// Homes of kept pages in both tiers: some copied by the compute engine, some by the copy engines.
+TEST_CASE("kept pages at home in HBM and on the host change no bit, shuffled") {
+    const auto expected = StepCase(step_run(DType::kF64, Offload::kNone, Keep::kNone)).run<double>();
+    for (const Way& way : all_ways()) {
+        RunConfiguration run = step_run(DType::kF64, way);
+        const schedule::Plan ring = schedule::make_plan(busy_shape(), run);
+        if (ring.kept_host < 2) {
+            continue;
+        }
+        CAPTURE(to_text(way));
+        const std::int64_t page_bytes = ring.pool(Tier::kHost, PageClass::kActivation)->total_bytes() / ring.kept_host;
+        run.hbm_pages.mode = HbmPages::Mode::kAuto;
+        run.gpu_memory_bytes = ring.peak_bytes(Tier::kHbm) + ring.kept_host / 2 * page_bytes + 1000;
+        const StepCase step(run);
+        CHECK(step.plan.kept_hbm > 0);
+        CHECK(step.plan.kept_host > 0);
+        for (std::uint64_t seed = 0; seed < 5; ++seed) {
+            CHECK(same_bits(step.run<double>({.order = Order::kShuffled, .seed = seed}).gradients, expected.gradients));
+        }
+    }
+}
+
 TEST_CASE("an automatic budget changes no bit") {
     RunConfiguration run = step_run(DType::kF64, Offload::kHost, Keep::kNone);
     const StepCase ring(run);

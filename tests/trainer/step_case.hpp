@@ -23,6 +23,7 @@ struct Way {
     Offload offload = Offload::kNone;
     Keep keep = Keep::kNone;
     Amount held_chunks = {};
+    Amount kept_pages = {Amount::Mode::kAll, 0};
 };
 
 inline RunConfiguration step_run(DType type, const Way& way) {
@@ -31,6 +32,7 @@ inline RunConfiguration step_run(DType type, const Way& way) {
     run.offload = offload;
     run.keep = way.keep;
     run.held_chunks = way.held_chunks;
+    run.kept_pages = way.kept_pages;
     if (offload == Offload::kHost) {
         run.hbm_pages.mode = HbmPages::Mode::kRing;
     }
@@ -46,15 +48,21 @@ inline constexpr Amount some(std::int64_t count) {
     return {Amount::Mode::kCount, count};
 }
 
-// Every choice with and without offload.
+// Every choice with and without offload. With three pages kept: one chunk, or an odd number of layers of two.
 inline std::vector<Way> all_ways() {
     std::vector<Way> ways;
     for (const Offload offload : {Offload::kNone, Offload::kHost}) {
         for (const Keep keep : {Keep::kNone, Keep::kInput, Keep::kOutput, Keep::kInputAndOutput}) {
             ways.push_back({offload, keep});
+            if (keep != Keep::kNone) {
+                ways.push_back({offload, keep, some(0), some(3)});
+            }
             for (const Amount held : {some(1), some(2), kAllOfThem}) {
                 if (!keeps_input(keep)) {
                     ways.push_back({offload, keep, held});
+                }
+                if (keep == Keep::kOutput) {
+                    ways.push_back({offload, keep, held, some(3)});
                 }
             }
         }
@@ -63,8 +71,8 @@ inline std::vector<Way> all_ways() {
 }
 
 inline std::string to_text(const Way& way) {
-    return fmt::format("offload {}, keep {}, held chunks {}", name_of(way.offload), name_of(way.keep),
-                       to_text(way.held_chunks));
+    return fmt::format("offload {}, keep {}, kept pages {}, held chunks {}", name_of(way.offload), name_of(way.keep),
+                       to_text(way.kept_pages), to_text(way.held_chunks));
 }
 
 // Weights and data of the step; two sequences, so that the second finds buffers that the first has used.
