@@ -22,6 +22,10 @@ std::string tokens_flag(std::string_view flag, std::int64_t tokens) {
                               : fmt::format("{} {}", flag, tokens);
 }
 
+bool holds(const RunConfiguration& run) {
+    return run.held_chunks.of(1) > 0;
+}
+
 std::string join(const std::string& flags, const std::string& more) {
     return flags.empty() ? more : flags + " " + more;
 }
@@ -47,6 +51,11 @@ class Changes {
         add(changes, offloads && run_.hbm_pages.mode != HbmPages::Mode::kRing, "--hbm-pages ring", [](auto& run) {
             run.hbm_pages = {HbmPages::Mode::kRing, 0};
         });
+        add(changes, holds(run_), "--held-chunks 0", [](auto& run) { run.held_chunks = {}; });
+        add(changes, run_.keep != Keep::kNone && run_.kept_pages.mode != Amount::Mode::kAuto, "--kept-pages auto",
+            [](auto& run) {
+                run.kept_pages = {Amount::Mode::kAuto, 0};
+            });
         add(changes, run_.keep != Keep::kNone, "--keep none", [](auto& run) { run.keep = Keep::kNone; });
         add(changes, offloads, "--offload none", [](auto& run) {
             run.offload = Offload::kNone;
@@ -163,6 +172,10 @@ Change all_savings(const RunConfiguration& run) {
     if (run.offload == Offload::kNone) {
         all.run.offload = Offload::kHost;
         all.text = "--offload host";
+    }
+    if (holds(run)) {
+        all.run.held_chunks = {};
+        all.text = join(all.text, "--held-chunks 0");
     }
     if (run.keep != Keep::kNone) {
         all.run.keep = Keep::kNone;

@@ -16,7 +16,7 @@ using schedule::StepShape;
 constexpr std::size_t kMembersShown = 6;
 
 // Never begun by an operation, so they share bytes with nothing.
-bool lives_all_step(RegionName name) {
+bool lives_all_step(const schedule::Plan& plan, RegionName name) {
     switch (name) {
         case RegionName::kWeights:
         case RegionName::kMasterWeights:
@@ -26,6 +26,13 @@ bool lives_all_step(RegionName name) {
         case RegionName::kScalars:
         case RegionName::kHostTokens:
             return true;
+        case RegionName::kLayerInput:
+        case RegionName::kAttentionOutput:
+        case RegionName::kLogSumExp:
+        case RegionName::kQkv:
+        case RegionName::kMiddle:
+        case RegionName::kGateUp:
+            return StepShape(plan.model, plan.run).held_chunks() > 0;
         default:
             return false;
     }
@@ -33,7 +40,7 @@ bool lives_all_step(RegionName name) {
 
 std::string explain(const schedule::Plan& plan, RegionName name, const schedule::Region& region) {
     std::string text(schedule::explanation_of(name));
-    if (region.slots > 1 && !lives_all_step(name)) {
+    if (region.slots > 1) {
         text += fmt::format("; {} slots", region.slots);
     }
     if (name == RegionName::kAttentionScratch && plan.run.device == DeviceKind::kCuda) {
@@ -59,7 +66,7 @@ void append_regions(const schedule::Plan& plan, Tier tier, std::vector<PlanLine>
         if (region.tier != tier || region.total_bytes() == 0) {
             continue;
         }
-        const bool shares = !lives_all_step(name);
+        const bool shares = !lives_all_step(plan, name);
         (shares ? members : lines)
             .push_back({tier, std::string(schedule::name_of(name)), region.total_bytes(), explain(plan, name, region),
                         shares});
@@ -87,10 +94,22 @@ std::string_view title_of(PageClass page_class) {
     return "";
 }
 
+std::string_view kept_text(Keep keep) {
+    if (!keeps_output(keep)) {
+        return "layer input";
+    }
+    return keeps_input(keep) ? "layer input, attention output, log-sum-exp" : "attention output, log-sum-exp";
+}
+
 // Why there are so many frames.
 std::string placement_of(const schedule::Plan& plan, const schedule::PoolPlan& pool, const StepShape& step) {
     if (pool.page_class == PageClass::kActivation) {
-        return "one per chunk and layer: layer input, attention output, log-sum-exp";
+        const std::int64_t all = step.keepable_chunks() * step.model().layers;
+        const std::string part =
+            plan.kept_pages() < all
+                ? fmt::format("; {} of {} are kept", format_count(plan.kept_pages()), format_count(all))
+                : "";
+        return fmt::format("one per chunk and layer: {}{}", kept_text(plan.run.keep), part);
     }
     if (pool.tier == Tier::kHost) {
         return fmt::format("home of pages not resident {}",

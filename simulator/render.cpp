@@ -54,17 +54,18 @@ std::string render_model(const ModelShape& model, const std::string& name) {
 }
 
 std::string render_run(const schedule::Plan& plan) {
-    const RunConfiguration& run = plan.run;
-    const schedule::StepShape step(plan.model, run);
+    const RunConfiguration& run = plan.asked;
+    const schedule::StepShape step(plan.model, plan.run);
     return fmt::format(
         "run    context {} tokens: {} chunks of {}, {} pages of {} per layer\n"
         "       history in windows of {} tokens, logits in tiles of {}\n"
-        "       device {}, {} with sums in {}, {} attention, offload {}, keep {}, hbm-pages {}, {}\n",
+        "       device {}, {} with sums in {}, {} attention, {}\n"
+        "       offload {}, hbm-pages {}, keep {}, kept-pages {}, held-chunks {}\n",
         format_tokens(run.context_tokens), format_count(step.chunks()), format_count(run.chunk_tokens),
         format_count(step.pages()), format_count(run.page_tokens), format_count(run.window_tokens),
         format_count(run.logit_tile_tokens), name_of(run.device), name_of(run.compute), name_of(run.accumulator),
-        name_of(run.attention), name_of(run.offload), name_of(run.keep), to_text(run.hbm_pages),
-        run.optimizer ? "AdamW" : "no optimizer");
+        name_of(run.attention), run.optimizer ? "AdamW" : "no optimizer", name_of(run.offload), to_text(run.hbm_pages),
+        name_of(run.keep), to_text(run.kept_pages), to_text(run.held_chunks));
 }
 
 std::string render_row(std::string_view name, std::int64_t bytes, std::string_view text) {

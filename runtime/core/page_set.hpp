@@ -11,7 +11,8 @@ enum class Tier : std::uint8_t { kHbm, kHost };
 inline constexpr int kTiers = 2;
 
 // A page of kKv / kKvGradient holds `page_tokens` tokens of one layer. A page of kActivation holds one chunk of one
-// layer (layer input, attention output, log-sum-exp); its index is the chunk's.
+// layer (what is kept of layer input, attention output, log-sum-exp); its index is the chunk's place in the order in
+// which chunks are kept.
 enum class PageClass : std::uint8_t { kKv, kKvGradient, kActivation };
 inline constexpr int kPageClasses = 3;
 

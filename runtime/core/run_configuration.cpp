@@ -23,6 +23,19 @@ void check_multiple(std::string_view flag, std::int64_t found, std::int64_t page
     }
 }
 
+void check_held(const RunConfiguration& run) {
+    if (run.held_chunks.count < 0) {
+        fail<UsageError>("--held-chunks: found {}, allowed is all or a number of chunks from 0", run.held_chunks.count);
+    }
+    const bool holds = run.held_chunks.mode == Amount::Mode::kAll || run.held_chunks.count > 0;
+    if (holds && keeps_input(run.keep)) {
+        fail<UsageError>(
+            "--keep {} with --held-chunks {}: kept layer inputs save the second forward, but held activations come "
+            "from it, so it runs anyway; take --held-chunks 0, or --keep o, or --keep none",
+            name_of(run.keep), to_text(run.held_chunks));
+    }
+}
+
 }  // namespace
 
 void validate(const RunConfiguration& run) {
@@ -38,6 +51,11 @@ void validate(const RunConfiguration& run) {
     if (run.offload == Offload::kNone && run.hbm_pages.mode != HbmPages::Mode::kAuto) {
         fail<UsageError>(
             "--hbm-pages limits what stays in HBM and needs --offload host; without offload every page stays");
+    }
+    check_held(run);
+    if (run.kept_pages.count < 0) {
+        fail<UsageError>("--kept-pages: found {}, allowed is auto, all or a number of pages from 0",
+                         run.kept_pages.count);
     }
     const bool oracle = run.accumulator == DType::kF64;
     if ((run.compute == DType::kF64) != oracle) {
@@ -64,6 +82,23 @@ std::string to_text(const HbmPages& pages) {
     return "";
 }
 
+std::string to_text(const Amount& amount) {
+    switch (amount.mode) {
+        case Amount::Mode::kAuto:
+            return "auto";
+        case Amount::Mode::kAll:
+            return "all";
+        case Amount::Mode::kCount:
+            return std::to_string(amount.count);
+    }
+    return "";
+}
+
+std::int64_t Amount::of(std::int64_t all) const {
+    require(mode != Mode::kAuto, "an amount is asked for that the plan has not decided");
+    return mode == Mode::kAll || count > all ? all : count;
+}
+
 std::string_view name_of(DeviceKind device) {
     return device == DeviceKind::kCpu ? "cpu" : "cuda";
 }
@@ -74,7 +109,17 @@ std::string_view name_of(Offload offload) {
     return offload == Offload::kNone ? "none" : "host";
 }
 std::string_view name_of(Keep keep) {
-    return keep == Keep::kNone ? "none" : "xo";
+    switch (keep) {
+        case Keep::kNone:
+            return "none";
+        case Keep::kInput:
+            return "x";
+        case Keep::kOutput:
+            return "o";
+        case Keep::kInputAndOutput:
+            return "xo";
+    }
+    return "";
 }
 
 }  // namespace oomb

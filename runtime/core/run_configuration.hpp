@@ -17,8 +17,16 @@ enum class Offload : std::uint8_t { kNone, kHost };
 // What the fill keeps for the gradient phase, per (chunk, layer).
 enum class Keep : std::uint8_t {
     kNone,            // nothing: the gradient phase runs the chunk forward again ("lean")
-    kInputAndOutput,  // "xo": layer input, attention output and log-sum-exp; no second forward
+    kInput,           // "x": layer input; no second forward, but attention again
+    kOutput,          // "o": attention output and log-sum-exp; a second forward without attention and K/V
+    kInputAndOutput,  // "xo": all three; no second forward
 };
+constexpr bool keeps_input(Keep keep) {
+    return keep == Keep::kInput || keep == Keep::kInputAndOutput;
+}
+constexpr bool keeps_output(Keep keep) {
+    return keep == Keep::kOutput || keep == Keep::kInputAndOutput;
+}
 
 // How many K/V pages (and the gradient pages of the same tokens) have their home in HBM, first in time order.
 struct HbmPages {
@@ -32,6 +40,20 @@ struct HbmPages {
 };
 std::string to_text(const HbmPages& pages);  // as in the flag: "auto", "ring" or the number
 
+// How many of something there are to be.
+struct Amount {
+    enum class Mode : std::uint8_t {
+        kAuto,  // as many as fit; make_plan puts a number in its place
+        kAll,
+        kCount,  // `count`, or all where there are fewer
+    };
+    Mode mode = Mode::kCount;
+    std::int64_t count = 0;
+
+    std::int64_t of(std::int64_t all) const;  // InternalError for auto
+};
+std::string to_text(const Amount& amount);  // as in the flags: "auto", "all" or the number
+
 struct RunConfiguration {
     DeviceKind device = DeviceKind::kCpu;
     std::int64_t context_tokens = 0;   // longest sequence of the run
@@ -42,6 +64,13 @@ struct RunConfiguration {
     AttentionMode attention = AttentionMode::kDense;
     Offload offload = Offload::kNone;
     Keep keep = Keep::kNone;
+    // Pages, one per chunk and layer, of what `keep` names, in order of gain: the latest chunk first, for attention
+    // over the longest history is what is saved; within a chunk the lowest layer first. A chunk without all its layer
+    // inputs has to run forward anyway, so with x and xo whole chunks are kept, with o single layers.
+    Amount kept_pages{Amount::Mode::kAll, 0};
+    // Chunks whose activations stay in HBM from their forward to their backward, which then repeats no matrix product.
+    // The last chunks are held from the fill on; one set of buffers serves all earlier ones in turn.
+    Amount held_chunks;
     HbmPages hbm_pages;
     DType compute = DType::kF32;         // weights, activations, K/V pages
     DType accumulator = DType::kF32;     // K/V gradients, parameter gradients, log-sum-exp, AdamW; fp64 in oracle mode

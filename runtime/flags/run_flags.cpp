@@ -31,6 +31,16 @@ T choose(std::string_view flag, const std::string& found,
     fail<UsageError>("{}: found \"{}\", allowed is {}", flag, found, names);
 }
 
+// `allowed` ends the sentence "allowed is auto, ring or ...".
+std::int64_t parse_count(std::string_view flag, const std::string& text, std::string_view allowed) {
+    std::int64_t count = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (error != std::errc{} || end != text.data() + text.size() || count < 0) {
+        fail<UsageError>("{}: found \"{}\", allowed is {} from 0", flag, text, allowed);
+    }
+    return count;
+}
+
 HbmPages parse_hbm_pages(const std::string& text) {
     if (text == "auto") {
         return {HbmPages::Mode::kAuto, 0};
@@ -38,12 +48,18 @@ HbmPages parse_hbm_pages(const std::string& text) {
     if (text == "ring") {
         return {HbmPages::Mode::kRing, 0};
     }
-    std::int64_t count = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-    if (error != std::errc{} || end != text.data() + text.size() || count < 0) {
-        fail<UsageError>("--hbm-pages: found \"{}\", allowed is auto, ring or a whole number of pages from 0", text);
+    return {HbmPages::Mode::kCount, parse_count("--hbm-pages", text, "auto, ring or a whole number of pages")};
+}
+
+Amount parse_amount(std::string_view flag, const std::string& text, std::string_view unit, bool has_auto) {
+    if (has_auto && text == "auto") {
+        return {Amount::Mode::kAuto, 0};
     }
-    return {HbmPages::Mode::kCount, count};
+    if (text == "all") {
+        return {Amount::Mode::kAll, 0};
+    }
+    return {Amount::Mode::kCount,
+            parse_count(flag, text, fmt::format("{}all or a whole number of {}", has_auto ? "auto, " : "", unit))};
 }
 
 std::int64_t parse_budget(std::string_view flag, const std::string& text, const char* fallback) {
@@ -103,10 +119,16 @@ void add_places(CLI::App& app, RunFlags& flags) {
         "where operations run. cpu: an arena in host memory plays the GPU's part");
     add("--offload", flags.offload, "none|host", flags.offload,
         "host: K/V pages and their gradients move to host memory");
-    add("--keep", flags.keep, "none|xo", flags.keep,
-        "what is kept for backward of each (chunk, layer). none: it is computed again; xo: layer input, attention "
-        "output "
-        "and log-sum-exp, no second forward");
+    add("--keep", flags.keep, "none|x|o|xo", flags.keep,
+        "what the fill keeps of each chunk and layer. none: all is computed again; x: layer input, no second forward; "
+        "o: attention output and log-sum-exp, a second forward without attention; xo: all three");
+    add("--kept-pages", flags.kept_pages, "auto|all|N", flags.kept_pages,
+        "how many pages, one per chunk and layer, --keep keeps, the latest chunks first; whole chunks with x and xo. "
+        "auto: as many as the budgets hold. Under --offload host they stay in GPU memory as far as its budget reaches, "
+        "before K/V pages do; with --hbm-pages ring all go to the host");
+    add("--held-chunks", flags.held_chunks, "N|all", flags.held_chunks,
+        "chunks whose activations stay in GPU memory until their backward, which then repeats no matrix product. 1: of "
+        "the chunk at hand; 2 and more: also of the last chunks, from the fill on");
     add("--hbm-pages", flags.hbm_pages, "auto|ring|N", flags.hbm_pages,
         "K/V pages, counted over all layers, that stay in GPU memory under --offload host. auto: as many as the budget "
         "holds; ring: none, GPU memory does not depend on the context");
@@ -135,7 +157,11 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
     run.logit_tile_tokens = parse_tokens("--logit-tile", flags.logit_tile);
     run.attention = choose<AttentionMode>("--attention", flags.attention, {{"dense", AttentionMode::kDense}});
     run.offload = choose<Offload>("--offload", flags.offload, {{"none", Offload::kNone}, {"host", Offload::kHost}});
-    run.keep = choose<Keep>("--keep", flags.keep, {{"none", Keep::kNone}, {"xo", Keep::kInputAndOutput}});
+    run.keep =
+        choose<Keep>("--keep", flags.keep,
+                     {{"none", Keep::kNone}, {"x", Keep::kInput}, {"o", Keep::kOutput}, {"xo", Keep::kInputAndOutput}});
+    run.kept_pages = parse_amount("--kept-pages", flags.kept_pages, "pages", true);
+    run.held_chunks = parse_amount("--held-chunks", flags.held_chunks, "chunks", false);
     run.hbm_pages = parse_hbm_pages(flags.hbm_pages);
     run.compute = choose<DType>("--dtype", flags.dtype.empty() ? (cuda ? "bf16" : "fp32") : flags.dtype,
                                 {{"bf16", DType::kBF16}, {"fp32", DType::kF32}, {"fp64", DType::kF64}});

@@ -23,6 +23,8 @@ struct RunFlags {
     std::string attention = "dense";
     std::string offload = "none";
     std::string keep = "none";
+    std::string kept_pages = "all";
+    std::string held_chunks = "0";
     std::string hbm_pages = "auto";
     std::string gpu_memory;   // empty: not given
     std::string host_memory;  // empty: not given

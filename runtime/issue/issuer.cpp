@@ -9,6 +9,14 @@ using schedule::Access;
 using schedule::Kind;
 using schedule::Operation;
 
+namespace {
+
+bool is_kept_copy(Kind kind) {
+    return kind == Kind::kKeepActivation || kind == Kind::kLoadActivation;
+}
+
+}  // namespace
+
 paging::ResidencyShape residency_shape(const schedule::Plan& plan, PageClass page_class) {
     const schedule::StepShape step(plan.model, plan.run);
     const auto frames = [&](Tier tier) {
@@ -22,7 +30,7 @@ paging::ResidencyShape residency_shape(const schedule::Plan& plan, PageClass pag
     shape.pages_per_layer = activation ? step.kept_chunks() : step.pages();
     shape.hbm_frames = frames(Tier::kHbm);
     shape.host_frames = frames(Tier::kHost);
-    shape.resident_pages = activation ? 0 : plan.resident_pages;
+    shape.resident_pages = activation ? plan.kept_hbm : plan.resident_pages;
     shape.cached_in_hbm = !activation;
     return shape;
 }
@@ -55,7 +63,10 @@ void Issuer::take(const Operation& operation) {
         return;
     }
     require(page_copy || !moves, "{}: its pages are not in HBM", to_text(operation.id));
-    hazards_.begin(operation.engine);
+    if (is_kept_copy(operation.id.kind) && issued.grants.front().tier == Tier::kHbm) {
+        issued.operation.engine = schedule::Engine::kCompute;  // the copy engines reach the host only
+    }
+    hazards_.begin(issued.operation.engine);
     for (const schedule::RegionUse& use : operation.regions) {
         hazards_.region(use);
     }

@@ -16,7 +16,8 @@ class Issuer : public schedule::OperationSink {
     // `plan` and `sink` outlive the issuer. One issuer serves all sequences and steps of a run.
     Issuer(const schedule::Plan& plan, IssuedSink& sink);
 
-    // A fetch or write back with nothing to move is not issued.
+    // A fetch or write back with nothing to move is not issued. Copies to and from a kept page whose home is HBM are
+    // issued to the compute engine, whatever engine the schedule names.
     void take(const schedule::Operation& operation) override;
 
     const paging::Residency& residency(PageClass page_class) const {

@@ -27,11 +27,24 @@ std::int64_t Residency::index_of(const PageSet& pages, std::int64_t i) const {
     return page * shape_.layers + pages.layer;
 }
 
+// Where the pages of a request are used.
+Tier Residency::tier_of(const PageSet& pages) const {
+    if (shape_.cached_in_hbm || pages.count == 0) {
+        return Tier::kHbm;
+    }
+    const bool in_hbm = lives_in_hbm(index_of(pages, 0));
+    for (std::int64_t i = 1; i < pages.count; ++i) {
+        require(lives_in_hbm(index_of(pages, i)) == in_hbm, "{} pages: a request has some at home in HBM, some not",
+                name_of(shape_.page_class));
+    }
+    return in_hbm ? Tier::kHbm : Tier::kHost;
+}
+
 Grant Residency::request(PageUse use, const PageSet& pages) {
     ++request_number_;
     Grant grant;
     grant.page_class = shape_.page_class;
-    grant.tier = shape_.cached_in_hbm || shape_.host_frames == 0 ? Tier::kHbm : Tier::kHost;
+    grant.tier = tier_of(pages);
     // Pages already in HBM are marked first, so that making room for the others can't evict them.
     for (std::int64_t i = 0; use != PageUse::kRelease && i < pages.count; ++i) {
         touch(index_of(pages, i));

@@ -22,7 +22,8 @@ struct ResidencyShape {
     std::int64_t host_frames = 0;
     // Pages (layer, index) with index * layers + layer below this have their home in HBM, the others on the host.
     std::int64_t resident_pages = 0;
-    // Pages on the host are brought to HBM to be used. Without a cache they are used in their home (kept activations).
+    // Pages on the host are brought to HBM to be used. Without a cache they are used in their home (kept activations),
+    // and all pages of a request have theirs in the same tier.
     bool cached_in_hbm = true;
 };
 
@@ -71,6 +72,7 @@ class Residency {
 
     std::int64_t index_of(const PageSet& pages, std::int64_t i) const;
     bool lives_in_hbm(std::int64_t page) const { return page < shape_.resident_pages; }
+    Tier tier_of(const PageSet& pages) const;
     void give_birth(std::int64_t index, Grant& grant);
     void bring(std::int64_t index, Grant& grant);
     void write_back(std::int64_t index, Grant& grant);

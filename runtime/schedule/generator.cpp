@@ -6,12 +6,21 @@ namespace oomb::schedule {
 
 std::int32_t activation_slots(const StepShape& step) {
     const auto layers = static_cast<std::int32_t>(step.model().layers);
-    return step.run().keep == Keep::kNone ? layers : std::min(2, layers);
+    if (step.held_chunks() > 0) {
+        return held_slots(step);
+    }
+    const bool outlasts_none = step.run().keep == Keep::kInputAndOutput && step.kept_pages() == step.chunks() * layers;
+    return outlasts_none ? std::min(2, layers) : layers;
+}
+
+std::int32_t held_slots(const StepShape& step) {
+    const std::int64_t sets = step.held_chunks();
+    return sets > 0 ? static_cast<std::int32_t>(sets * step.model().layers) : 1;
 }
 
 SequenceGenerator::SequenceGenerator(const StepShape& step, std::int64_t sequence, bool first_of_step,
                                      OperationSink& sink)
-    : step_(step), sink_(sink), sequence_(sequence), first_of_step_(first_of_step), slots_(activation_slots(step)) {}
+    : step_(step), sink_(sink), sequence_(sequence), first_of_step_(first_of_step), policy_(step, 0) {}
 
 void SequenceGenerator::generate() {
     if (first_of_step_) {
@@ -32,34 +41,19 @@ void SequenceGenerator::generate() {
 
 void SequenceGenerator::fill_chunk(std::int64_t chunk) {
     begin_chunk(Phase::kFill, chunk);
-    const bool keeps = step_.run().keep != Keep::kNone;
     load_tokens();
-    forward_chunk({.writes_kv = true, .attends_last = keeps, .keeps = keeps});
+    forward_chunk();
 }
 
 void SequenceGenerator::gradient_chunk(std::int64_t chunk) {
     begin_chunk(Phase::kForward, chunk);
-    const bool keeps = step_.run().keep != Keep::kNone;
-    const bool was_filled = chunk + 1 < step_.chunks();
     load_tokens();
-    if (!keeps || !was_filled) {
-        forward_chunk({.writes_kv = !was_filled, .attends_last = true, .keeps = keeps});
+    if (policy_.runs_forward()) {
+        forward_chunk();
     }
     phase_ = Phase::kBackward;
     for (std::int64_t layer = step_.model().layers - 1; layer >= 0; --layer) {
-        if (keeps) {
-            load_activation(layer);
-        }
-        mlp_up(layer, true);
-        if (layer + 1 == step_.model().layers) {
-            mlp_down(layer, begin(RegionName::kFinalHidden));
-            loss();
-        }
-        mlp_backward(layer);
-        output_backward(layer);
-        attention_backward(layer);
-        qkv_backward(layer);
-        release_pages(layer);
+        backward_layer(layer);
     }
     emit_pass(
         Kind::kEmbeddingBackward, 0, 3 * rows_ * step_.model().hidden * step_.accumulator_bytes(),
@@ -69,6 +63,7 @@ void SequenceGenerator::gradient_chunk(std::int64_t chunk) {
 void SequenceGenerator::begin_chunk(Phase phase, std::int64_t chunk) {
     phase_ = phase;
     chunk_ = chunk;
+    policy_ = ChunkPolicy(step_, chunk);
     rows_ = step_.tokens_of(chunk);
 }
 
@@ -114,6 +109,16 @@ void SequenceGenerator::emit_page_copies(Kind kind, Engine engine, std::int64_t 
     emit(operation);
 }
 
+std::int32_t SequenceGenerator::slot(std::int64_t layer) const {
+    const std::int64_t slots = activation_slots(step_);
+    return static_cast<std::int32_t>((policy_.set() * step_.model().layers + layer) % slots);
+}
+
+// The use of linear QKV, residual stream or gate and up in this layer. Held, they have a slot of their own, no life.
+RegionUse SequenceGenerator::in_slot(RegionUse use, std::int64_t layer) const {
+    return policy_.held() ? RegionUse{use.region, slot(layer), use.access, false, false} : use;
+}
+
 void SequenceGenerator::load_tokens() {
     Operation operation = make(Kind::kLoadTokens, 0, 0, CopyCost{rows_ * 8, 0});
     operation.engine = Engine::kHostToDevice;
@@ -126,7 +131,7 @@ PageSet SequenceGenerator::own_pages(PageClass page_class, std::int64_t layer) c
 }
 
 PageSet SequenceGenerator::kept_page(std::int64_t layer) const {
-    return {PageClass::kActivation, static_cast<std::int32_t>(layer), chunk_, 1};
+    return {PageClass::kActivation, static_cast<std::int32_t>(layer), step_.kept_rank(chunk_), 1};
 }
 
 SequenceGenerator::Keys SequenceGenerator::own_keys(std::int64_t layer, PageClass page_class) const {

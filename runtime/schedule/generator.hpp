@@ -2,15 +2,19 @@
 // The schedule: one piece of code that lists the operations of a training step in program order. Trainer, planner and
 // profiler all read this list. Nothing is stored: operations go to the sink one at a time.
 
+#include "runtime/schedule/chunk_policy.hpp"
 #include "runtime/schedule/operation.hpp"
 #include "runtime/schedule/step_shape.hpp"
 
 namespace oomb::schedule {
 
-// Layer inputs, attention outputs and log-sum-exps lie in this many slots, layer l in slot l modulo the number.
-// Lean: one per layer, for they wait from the chunk's forward to its backward. With kept inputs and outputs: a ring of
-// two, the copies to and from the kept pages run beside the neighbouring layer.
+// Slots of layer inputs, attention outputs and log-sum-exps. One per layer, for they wait from the chunk's forward to
+// its backward; with held chunks that many sets of them. With inputs and outputs of all chunks kept a ring of two,
+// layer l in slot l modulo 2: the copies to and from the kept pages run beside the neighbouring layer.
 std::int32_t activation_slots(const StepShape& step);
+// Slots of linear QKV, residual stream and gate and up: one per layer and held chunk, where they live in the whole
+// step; without held chunks one, which begins and ends with each layer.
+std::int32_t held_slots(const StepShape& step);
 
 // Operations of one sequence: fill of chunks 0 .. n-2, then forward and backward of chunks n-1 .. 0.
 // An optimizer step is one or more sequences (gradient accumulation) and then the optimizer's phase.
@@ -27,11 +31,6 @@ class SequenceGenerator {
 
   private:
     struct Keys;  // a range of keys that one attention operation reads
-    struct ForwardMode {
-        bool writes_kv = true;     // K/V of the chunk do not exist yet
-        bool attends_last = true;  // the last layer attends (else it only writes K/V)
-        bool keeps = false;        // copies what is kept to its page
-    };
 
     // generator.cpp
     Operation make(Kind kind, std::int64_t layer, std::int64_t part, Cost cost) const;
@@ -43,7 +42,8 @@ class SequenceGenerator {
     void emit_pass(Kind kind, std::int64_t layer, std::int64_t bytes, InlineVector<RegionUse, 8> regions);
     void emit_page_copies(Kind kind, Engine engine, std::int64_t layer, std::int64_t part, PageUse use,
                           const PageSet& pages);
-    std::int32_t slot(std::int64_t layer) const { return static_cast<std::int32_t>(layer % slots_); }
+    std::int32_t slot(std::int64_t layer) const;
+    RegionUse in_slot(RegionUse use, std::int64_t layer) const;
     std::int32_t token_slot() const { return static_cast<std::int32_t>(chunk_ % 2); }
     PageSet own_pages(PageClass page_class, std::int64_t layer) const;
     PageSet kept_page(std::int64_t layer) const;
@@ -53,34 +53,39 @@ class SequenceGenerator {
     Keys window_keys(std::int64_t layer, std::int64_t window, PageClass page_class) const;
 
     // generator_forward.cpp
-    void forward_chunk(const ForwardMode& mode);
-    void project_qkv(std::int64_t layer, std::uint32_t parts);
+    void forward_chunk();
+    void input_norm(std::int64_t layer);
+    void project_qkv(std::int64_t layer, std::uint32_t projects, std::uint32_t rotates);
     std::int64_t width_of(std::uint32_t parts) const;
-    void attend(std::int64_t layer, const ForwardMode& mode);
-    void attend_window(std::int64_t layer, std::int64_t part, const Keys& keys, bool last);
-    void keep_activation(std::int64_t layer);
-    void mlp_up(std::int64_t layer, bool for_backward);
+    void attend(std::int64_t layer, bool fetches_own, bool queries_stay);
+    void attend_window(std::int64_t layer, std::int64_t part, const Keys& keys, bool ends_queries);
+    void copy_activation(Kind kind, std::int64_t layer);
+    void gate_up(std::int64_t layer, bool for_backward);
+    void post_norm(std::int64_t layer);
+    void swiglu(std::int64_t layer, bool for_backward);
     void mlp_down(std::int64_t layer, RegionUse output);
 
     // generator_backward.cpp
-    void load_activation(std::int64_t layer);
     void loss();
     void loss_tile(std::int64_t tile, std::int64_t tiles);
-    void mlp_backward(std::int64_t layer);
+    void backward_layer(std::int64_t layer);
+    void mlp_backward(std::int64_t layer, bool repeats_norm);
     void output_backward(std::int64_t layer);
+    void repeat_attention(std::int64_t layer, std::uint32_t projects);
+    void repeat_queries(std::int64_t layer, std::uint32_t projects, bool normed_stays);
     void attention_backward(std::int64_t layer);
     void attend_backward_window(std::int64_t layer, std::int64_t part, const Keys& kv, const PageSet& gradients,
                                 bool last);
-    void qkv_backward(std::int64_t layer);
+    void qkv_backward(std::int64_t layer, bool repeats_norm);
     void release_pages(std::int64_t layer);
 
     const StepShape& step_;
     OperationSink& sink_;
     std::int64_t sequence_;
     bool first_of_step_;
-    std::int64_t slots_;
     Phase phase_ = Phase::kFill;
     std::int64_t chunk_ = 0;
+    ChunkPolicy policy_;
     std::int64_t rows_ = 0;  // tokens of the current chunk
 };
 

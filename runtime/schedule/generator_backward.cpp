@@ -4,16 +4,6 @@ namespace oomb::schedule {
 
 using enum RegionName;
 
-void SequenceGenerator::load_activation(std::int64_t layer) {
-    const bool from_host = step_.run().offload == Offload::kHost;
-    Operation load = make(Kind::kLoadActivation, layer, 0, CopyCost{step_.kept_bytes(rows_), 1});
-    load.engine = from_host ? Engine::kHostToDevice : Engine::kCompute;
-    load.regions = {write(kLayerInput, slot(layer)), write(kAttentionOutput, slot(layer)),
-                    write(kLogSumExp, slot(layer))};
-    load.requests.push_back({PageUse::kRead, kept_page(layer), 1});
-    emit(load);
-}
-
 // Head and cross entropy by row tiles: the logits of a whole chunk never exist.
 void SequenceGenerator::loss() {
     const std::int64_t tiles = divide_up(rows_, step_.run().logit_tile_tokens);
@@ -50,20 +40,53 @@ void SequenceGenerator::loss_tile(std::int64_t tile, std::int64_t tiles) {
                write_and(tile == 0, kStreamGradient), write(kGradients)});
 }
 
-void SequenceGenerator::mlp_backward(std::int64_t layer) {
+// What the slots hold of the layer is read, the rest loaded or repeated. Element-wise passes are repeated where their
+// output is needed; a norm whose matrix product is repeated has its output at hand.
+void SequenceGenerator::backward_layer(std::int64_t layer) {
+    const BackwardPass pass = policy_.backward(layer);
+    if (pass.loads) {
+        copy_activation(Kind::kLoadActivation, layer);
+    }
+    if (pass.attends) {
+        repeat_attention(layer, pass.projects);
+    }
+    if (pass.repeats_mlp) {
+        gate_up(layer, true);
+    }
+    swiglu(layer, true);
+    if (layer + 1 == step_.model().layers) {
+        mlp_down(layer, begin(kFinalHidden));
+        loss();
+    }
+    mlp_backward(layer, !pass.repeats_mlp);
+    output_backward(layer);
+    if (!pass.attends) {
+        repeat_queries(layer, pass.projects, true);
+    }
+    attention_backward(layer);
+    qkv_backward(layer, pass.projects == 0 || pass.attends);
+    release_pages(layer);
+}
+
+void SequenceGenerator::mlp_backward(std::int64_t layer, bool repeats_norm) {
     const ModelShape& model = step_.model();
     const std::int64_t bytes = step_.compute_bytes();
     emit_linear(Kind::kLinearDownWeightGradient, layer, gemm(model.hidden, model.ffn, rows_, true),
                 {read(kStreamGradient), end(kFfnActivation), write(kGradients)});
     emit_linear(Kind::kLinearDownInputGradient, layer, gemm(rows_, model.ffn, model.hidden),
                 {read(kStreamGradient), read(kWeights), begin(kFfnGradient)});
-    emit_pass(Kind::kSwigluBackward, layer, 5 * rows_ * model.ffn * bytes, {end(kFfnGradient), write(kGateUp)});
+    emit_pass(Kind::kSwigluBackward, layer, 5 * rows_ * model.ffn * bytes,
+              {end(kFfnGradient), in_slot(write(kGateUp), layer)});
+    if (repeats_norm) {
+        post_norm(layer);
+    }
     emit_linear(Kind::kLinearGateUpWeightGradient, layer, gemm(2 * model.ffn, model.hidden, rows_, true),
-                {read(kGateUp), end(kNormed), write(kGradients)});
+                {in_slot(read(kGateUp), layer), end(kNormed), write(kGradients)});
     emit_linear(Kind::kLinearGateUpInputGradient, layer, gemm(rows_, model.hidden, 2 * model.ffn),
-                {end(kGateUp), read(kWeights), begin(kNormedGradient)});
+                {in_slot(end(kGateUp), layer), read(kWeights), begin(kNormedGradient)});
     emit_pass(Kind::kPostNormBackward, layer, 4 * rows_ * model.hidden * bytes,
-              {end(kNormedGradient), end(kMiddle), read(kWeights), write(kStreamGradient), write(kGradients)});
+              {end(kNormedGradient), in_slot(end(kMiddle), layer), read(kWeights), write(kStreamGradient),
+               write(kGradients)});
 }
 
 void SequenceGenerator::output_backward(std::int64_t layer) {
@@ -76,19 +99,28 @@ void SequenceGenerator::output_backward(std::int64_t layer) {
               {read(kOutputGradient), read(kAttentionOutput, slot(layer)), begin(kDelta)});
 }
 
-void SequenceGenerator::attention_backward(std::int64_t layer) {
+// Forward attention of the layer, whose queries and linear QKV stay for its backward.
+void SequenceGenerator::repeat_attention(std::int64_t layer, std::uint32_t projects) {
+    phase_ = Phase::kForward;
+    repeat_queries(layer, projects, false);
+    attend(layer, true, true);
+    phase_ = Phase::kBackward;
+}
+
+void SequenceGenerator::repeat_queries(std::int64_t layer, std::uint32_t projects, bool normed_stays) {
     const ModelShape& model = step_.model();
-    // The queries are computed again; with Q/K norm its backward also needs K before the norm.
-    const std::uint32_t parts = kQueryPart | (model.qk_norm ? kKeyPart : 0);
-    emit_pass(Kind::kInputNorm, layer, 2 * rows_ * model.hidden * step_.compute_bytes(),
-              {read(kLayerInput, slot(layer)), read(kWeights), begin(kNormed)});
-    emit_linear(Kind::kLinearQkv, layer, gemm(rows_, width_of(parts), model.hidden),
-                {read(kNormed), read(kWeights), begin(kQkv)}, parts);
+    if (projects != 0) {
+        input_norm(layer);
+        emit_linear(Kind::kLinearQkv, layer, gemm(rows_, width_of(projects), model.hidden),
+                    {read_and(!normed_stays, kNormed), read(kWeights), in_slot(begin(kQkv), layer)}, projects);
+    }
     Operation rope =
         make(Kind::kRope, layer, kQueryPart, ElementwiseCost{2 * rows_ * model.query_width() * step_.compute_bytes()});
-    rope.regions = {read(kQkv), read(kWeights), begin(kQuery)};
+    rope.regions = {in_slot(read(kQkv), layer), read(kWeights), begin(kQuery)};
     emit(rope);
+}
 
+void SequenceGenerator::attention_backward(std::int64_t layer) {
     const std::int64_t windows = step_.history_windows(chunk_);
     for (std::int64_t window = 0; window < windows; ++window) {
         attend_backward_window(layer, window, window_keys(layer, window, PageClass::kKv),
@@ -118,19 +150,23 @@ void SequenceGenerator::attend_backward_window(std::int64_t layer, std::int64_t 
     }
 }
 
-void SequenceGenerator::qkv_backward(std::int64_t layer) {
+void SequenceGenerator::qkv_backward(std::int64_t layer, bool repeats_norm) {
     const ModelShape& model = step_.model();
     const std::int64_t width = step_.qkv_width();
     Operation rope =
         make(Kind::kRopeBackward, layer, 0, ElementwiseCost{3 * rows_ * width * step_.accumulator_bytes()});
-    rope.regions = {write_end(kQueryGradient), write_end(kQuery), write(kQkv), read(kWeights), write(kGradients)};
+    rope.regions = {write_end(kQueryGradient), write_end(kQuery), in_slot(write(kQkv), layer), read(kWeights),
+                    write(kGradients)};
     const PageSet own = own_pages(PageClass::kKvGradient, layer);
     rope.requests.push_back({PageUse::kRead, own, own.count});
     emit(rope);
+    if (repeats_norm) {
+        input_norm(layer);
+    }
     emit_linear(Kind::kLinearQkvWeightGradient, layer, gemm(width, model.hidden, rows_, true),
-                {read(kQkv), end(kNormed), write(kGradients)});
+                {in_slot(read(kQkv), layer), end(kNormed), write(kGradients)});
     emit_linear(Kind::kLinearQkvInputGradient, layer, gemm(rows_, model.hidden, width),
-                {end(kQkv), read(kWeights), begin(kNormedGradient)});
+                {in_slot(end(kQkv), layer), read(kWeights), begin(kNormedGradient)});
     emit_pass(Kind::kInputNormBackward, layer, 4 * rows_ * model.hidden * step_.compute_bytes(),
               {end(kNormedGradient), read(kLayerInput, slot(layer)), read(kWeights), write(kStreamGradient),
                write(kGradients)});
@@ -142,7 +178,7 @@ void SequenceGenerator::release_pages(std::int64_t layer) {
     const PageSet gradient = own_pages(PageClass::kKvGradient, layer);
     release.requests = {PageRequest{PageUse::kRelease, kv, 0}, PageRequest{PageUse::kRelease, gradient, 0}};
     emit(release);
-    if (step_.run().keep != Keep::kNone) {
+    if (policy_.kept(layer)) {
         release = make(Kind::kRelease, layer, 1, std::monostate{});
         release.requests.push_back({PageUse::kRelease, kept_page(layer), 0});
         emit(release);

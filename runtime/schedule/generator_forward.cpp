@@ -4,26 +4,32 @@ namespace oomb::schedule {
 
 using enum RegionName;
 
-void SequenceGenerator::forward_chunk(const ForwardMode& mode) {
+// The fill of a chunk, or its forward in the gradient phase.
+void SequenceGenerator::forward_chunk() {
     const ModelShape& model = step_.model();
     emit_pass(Kind::kEmbedding, 0, 2 * rows_ * model.hidden * step_.compute_bytes(),
               {read(kWeights), read(kTokens, token_slot()), write(kLayerInput, slot(0))});
     for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-        const bool last = layer + 1 == model.layers;
-        const bool attends = !last || mode.attends_last;
-        project_qkv(layer, (attends ? kQueryPart : 0) | (mode.writes_kv ? kKeyPart | kValuePart : 0));
-        if (!attends) {
-            break;
+        const ForwardPass pass = phase_ == Phase::kFill ? policy_.fill(layer) : policy_.forward(layer);
+        if (pass.projects != 0) {
+            project_qkv(layer, pass.projects, pass.rotates);
         }
-        attend(layer, mode);
-        if (mode.keeps) {
-            keep_activation(layer);
+        if (pass.loads) {
+            copy_activation(Kind::kLoadActivation, layer);
         }
-        if (last) {
-            break;  // backward computes the rest of the last layer, nobody else reads it
+        if (pass.attends) {
+            attend(layer, (pass.rotates & kKeyPart) == 0, false);
         }
-        mlp_up(layer, false);
-        mlp_down(layer, write(kLayerInput, slot(layer + 1)));
+        if (pass.keeps) {
+            copy_activation(Kind::kKeepActivation, layer);
+        }
+        if (pass.gate_up) {
+            gate_up(layer, false);
+        }
+        if (pass.down) {
+            swiglu(layer, false);
+            mlp_down(layer, write(kLayerInput, slot(layer + 1)));
+        }
     }
 }
 
@@ -33,18 +39,22 @@ std::int64_t SequenceGenerator::width_of(std::uint32_t parts) const {
            ((parts & kValuePart) != 0 ? model.kv_width() : 0);
 }
 
-void SequenceGenerator::project_qkv(std::int64_t layer, std::uint32_t parts) {
-    const ModelShape& model = step_.model();
-    const std::int64_t width = width_of(parts);
-    const bool writes_kv = (parts & kKeyPart) != 0;
-    emit_pass(Kind::kInputNorm, layer, 2 * rows_ * model.hidden * step_.compute_bytes(),
+void SequenceGenerator::input_norm(std::int64_t layer) {
+    emit_pass(Kind::kInputNorm, layer, 2 * rows_ * step_.model().hidden * step_.compute_bytes(),
               {read(kLayerInput, slot(layer)), read(kWeights), begin(kNormed)});
-    emit_linear(Kind::kLinearQkv, layer, gemm(rows_, width, model.hidden), {end(kNormed), read(kWeights), begin(kQkv)},
-                parts);
+}
 
-    Operation rope = make(Kind::kRope, layer, parts, ElementwiseCost{2 * rows_ * width * step_.compute_bytes()});
-    rope.regions = {end(kQkv), read(kWeights)};
-    if ((parts & kQueryPart) != 0) {
+void SequenceGenerator::project_qkv(std::int64_t layer, std::uint32_t projects, std::uint32_t rotates) {
+    const ModelShape& model = step_.model();
+    const bool writes_kv = (rotates & kKeyPart) != 0;
+    input_norm(layer);
+    emit_linear(Kind::kLinearQkv, layer, gemm(rows_, width_of(projects), model.hidden),
+                {end(kNormed), read(kWeights), in_slot(begin(kQkv), layer)}, projects);
+
+    Operation rope =
+        make(Kind::kRope, layer, rotates, ElementwiseCost{2 * rows_ * width_of(rotates) * step_.compute_bytes()});
+    rope.regions = {in_slot(end(kQkv), layer), read(kWeights)};
+    if ((rotates & kQueryPart) != 0) {
         rope.regions.push_back(begin(kQuery));
     }
     const PageSet own = own_pages(PageClass::kKv, layer);
@@ -57,18 +67,18 @@ void SequenceGenerator::project_qkv(std::int64_t layer, std::uint32_t parts) {
     }
 }
 
-void SequenceGenerator::attend(std::int64_t layer, const ForwardMode& mode) {
+void SequenceGenerator::attend(std::int64_t layer, bool fetches_own, bool queries_stay) {
     const std::int64_t windows = step_.history_windows(chunk_);
     const Keys own = own_keys(layer, PageClass::kKv);
-    if (!mode.writes_kv) {
+    if (fetches_own) {
         emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, 0, PageUse::kRead, own.pages);
     }
     // The own chunk first: its K/V are at hand, the history is on its way meanwhile.
-    attend_window(layer, 0, own, windows == 0);
+    attend_window(layer, 0, own, windows == 0 && !queries_stay);
     for (std::int64_t window = 0; window < windows; ++window) {
         const Keys keys = window_keys(layer, window, PageClass::kKv);
         emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, window + 1, PageUse::kRead, keys.pages);
-        attend_window(layer, window + 1, keys, window + 1 == windows);
+        attend_window(layer, window + 1, keys, window + 1 == windows && !queries_stay);
     }
     emit_pass(Kind::kFinishAttention, layer,
               rows_ * step_.model().query_width() * (step_.accumulator_bytes() + step_.compute_bytes()),
@@ -76,9 +86,9 @@ void SequenceGenerator::attend(std::int64_t layer, const ForwardMode& mode) {
 }
 
 // Part 0 writes the running output and log-sum-exp, later parts are merged into them.
-void SequenceGenerator::attend_window(std::int64_t layer, std::int64_t part, const Keys& keys, bool last) {
+void SequenceGenerator::attend_window(std::int64_t layer, std::int64_t part, const Keys& keys, bool ends_queries) {
     Operation attention = make(Kind::kAttention, layer, part, attention_cost(keys, false));
-    attention.regions = {read_and(last, kQuery), scratch(kAttentionScratch)};
+    attention.regions = {read_and(ends_queries, kQuery), scratch(kAttentionScratch)};
     attention.requests.push_back({PageUse::kRead, keys.pages, keys.pages.count});
     if (part == 0) {
         attention.regions.push_back(begin(kOutputSum));
@@ -96,33 +106,52 @@ void SequenceGenerator::attend_window(std::int64_t layer, std::int64_t part, con
     emit(merge);
 }
 
-void SequenceGenerator::keep_activation(std::int64_t layer) {
-    const bool to_host = step_.run().offload == Offload::kHost;
-    Operation keep = make(Kind::kKeepActivation, layer, 0, CopyCost{step_.kept_bytes(rows_), 1});
-    keep.engine = to_host ? Engine::kDeviceToHost : Engine::kCompute;
-    keep.regions = {read(kLayerInput, slot(layer)), read(kAttentionOutput, slot(layer)), read(kLogSumExp, slot(layer))};
-    keep.requests.push_back({PageUse::kBirth, kept_page(layer), 1});
-    emit(keep);
+// Between the layer's slots and its kept page, whose planes are the regions in this order. Where the page's home is HBM
+// the issuer gives the copy to the compute engine.
+void SequenceGenerator::copy_activation(Kind kind, std::int64_t layer) {
+    const bool keeps = kind == Kind::kKeepActivation;
+    Operation copy = make(kind, layer, 0, CopyCost{step_.kept_bytes(rows_), 1});
+    copy.engine = keeps ? Engine::kDeviceToHost : Engine::kHostToDevice;
+    const auto add = [&](RegionName region) {
+        copy.regions.push_back(keeps ? read(region, slot(layer)) : write(region, slot(layer)));
+    };
+    if (keeps_input(step_.run().keep)) {
+        add(kLayerInput);
+    }
+    if (keeps_output(step_.run().keep)) {
+        add(kAttentionOutput);
+        add(kLogSumExp);
+    }
+    copy.requests.push_back({keeps ? PageUse::kBirth : PageUse::kRead, kept_page(layer), 1});
+    emit(copy);
 }
 
-// Residual stream after attention, and the MLP up to its activation. Backward still needs norm output, gate and up.
-void SequenceGenerator::mlp_up(std::int64_t layer, bool for_backward) {
+// Residual stream after attention, gate and up. A backward that repeats them still needs the norm's output.
+void SequenceGenerator::gate_up(std::int64_t layer, bool for_backward) {
     const ModelShape& model = step_.model();
-    const std::int64_t bytes = step_.compute_bytes();
     emit_linear(Kind::kLinearOutput, layer, gemm(rows_, model.hidden, model.query_width()),
-                {read(kLayerInput, slot(layer)), read(kAttentionOutput, slot(layer)), read(kWeights), begin(kMiddle)});
-    emit_pass(Kind::kPostNorm, layer, 2 * rows_ * model.hidden * bytes,
-              {read(kMiddle), read(kWeights), begin(kNormed)});
+                {read(kLayerInput, slot(layer)), read(kAttentionOutput, slot(layer)), read(kWeights),
+                 in_slot(begin(kMiddle), layer)});
+    post_norm(layer);
     emit_linear(Kind::kLinearGateUp, layer, gemm(rows_, 2 * model.ffn, model.hidden),
-                {read_and(!for_backward, kNormed), read(kWeights), begin(kGateUp)});
-    emit_pass(Kind::kSwiglu, layer, 3 * rows_ * model.ffn * bytes,
-              {read_and(!for_backward, kGateUp), begin(kFfnActivation)});
+                {read_and(!for_backward, kNormed), read(kWeights), in_slot(begin(kGateUp), layer)});
+}
+
+void SequenceGenerator::post_norm(std::int64_t layer) {
+    emit_pass(Kind::kPostNorm, layer, 2 * rows_ * step_.model().hidden * step_.compute_bytes(),
+              {in_slot(read(kMiddle), layer), read(kWeights), begin(kNormed)});
+}
+
+void SequenceGenerator::swiglu(std::int64_t layer, bool for_backward) {
+    emit_pass(Kind::kSwiglu, layer, 3 * rows_ * step_.model().ffn * step_.compute_bytes(),
+              {in_slot(read_and(!for_backward, kGateUp), layer), begin(kFfnActivation)});
 }
 
 void SequenceGenerator::mlp_down(std::int64_t layer, RegionUse output) {
     const bool for_backward = output.region == kFinalHidden;
     emit_linear(Kind::kLinearDown, layer, gemm(rows_, step_.model().hidden, step_.model().ffn),
-                {read_and(!for_backward, kFfnActivation), read_and(!for_backward, kMiddle), read(kWeights), output});
+                {read_and(!for_backward, kFfnActivation), in_slot(read_and(!for_backward, kMiddle), layer),
+                 read(kWeights), output});
 }
 
 }  // namespace oomb::schedule

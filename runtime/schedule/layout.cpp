@@ -35,6 +35,24 @@ Interference LivenessRecorder::interference() const {
     return result;
 }
 
+namespace {
+
+// Four chunks have one of each kind: the last, one held since its fill, one with history that runs again, the first.
+// Of those that can be kept one is, where some are and some are not.
+void shorten_kept(const StepShape& step, RunConfiguration& run, std::int64_t layers) {
+    if (step.held_chunks() < step.chunks()) {
+        run.held_chunks = {Amount::Mode::kCount, std::min<std::int64_t>(step.held_chunks(), 2)};
+    }
+    const std::int64_t kept = step.kept_pages(), per_chunk = step.model().layers;
+    if (kept == step.keepable_chunks() * per_chunk) {
+        run.kept_pages = {Amount::Mode::kAll, 0};
+    } else {
+        run.kept_pages = {Amount::Mode::kCount, kept >= per_chunk ? layers : std::min(kept, layers - 1)};
+    }
+}
+
+}  // namespace
+
 Interference interference_of(const StepShape& step) {
     ModelShape model = step.model();
     RunConfiguration run = step.run();
@@ -42,7 +60,8 @@ Interference interference_of(const StepShape& step) {
     run.window_tokens = run.chunk_tokens;
     const bool many_tiles = run.logit_tile_tokens < step.longest_chunk();
     run.logit_tile_tokens = many_tiles ? divide_up(step.longest_chunk(), 2) : step.longest_chunk();
-    run.context_tokens = std::min(run.context_tokens, 3 * run.chunk_tokens);
+    shorten_kept(step, run, model.layers);
+    run.context_tokens = std::min(run.context_tokens, 4 * run.chunk_tokens);
     const StepShape short_step(model, run);
     LivenessRecorder recorder;
     SequenceGenerator(short_step, 0, true, recorder).generate();

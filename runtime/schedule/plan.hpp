@@ -11,9 +11,9 @@
 
 namespace oomb::schedule {
 
-// Frames of one class of pages in one tier. A frame has up to three planes (K and V; or layer input, attention output,
-// log-sum-exp); plane p of frame f lies at offset_bytes + plane_offset_bytes(p) + f * plane_bytes[p] of the arena, so
-// consecutive frames of a plane are one contiguous tensor.
+// Frames of one class of pages in one tier. A frame has up to three planes (K and V; or what is kept of layer input,
+// attention output, log-sum-exp); plane p of frame f lies at offset_bytes + plane_offset_bytes(p) + f * plane_bytes[p]
+// of the arena, so consecutive frames of a plane are one contiguous tensor.
 struct PoolPlan {
     Tier tier = Tier::kHbm;
     PageClass page_class = PageClass::kKv;
@@ -27,21 +27,32 @@ struct PoolPlan {
 
 struct Plan {
     ModelShape model;
-    RunConfiguration run;
+    RunConfiguration asked;  // as make_plan got it
+    RunConfiguration run;    // as it is carried out: nothing in `kept_pages` is auto
     RegionTable regions;
-    std::vector<PoolPlan> pools;      // only pools with frames
-    std::int64_t resident_pages = 0;  // K/V pages whose home is HBM, first in time order over all layers
+    std::vector<PoolPlan> pools;               // only pools with frames
+    std::int64_t resident_pages = 0;           // K/V pages whose home is HBM, first in time order over all layers
+    std::int64_t kept_hbm = 0, kept_host = 0;  // kept pages by their home, in the order of RunConfiguration::kept_pages
     std::int64_t arena_bytes[kTiers] = {0, 0};
     std::int64_t page_table_bytes = 0;  // host memory outside the arena: one record per page and per frame
 
     std::int64_t peak_bytes(Tier tier) const {
         return arena_bytes[static_cast<int>(tier)] + (tier == Tier::kHost ? page_table_bytes : 0);
     }
+    std::int64_t kept_pages() const { return kept_hbm + kept_host; }
     const PoolPlan* pool(Tier tier, PageClass page_class) const;
 };
 
 // Plans the longest sequence of the run (run.context_tokens). Validates `run` (UsageError). Deterministic.
-// `--hbm-pages auto` takes as many resident pages as run.gpu_memory_bytes leaves room for.
+//
+// Homes of pages under `--offload host`, in the order in which they are given:
+// 1. the K/V pages and gradients that must be in HBM: `--hbm-pages N` and the ring that the others pass through;
+// 2. kept pages, HBM first as far as run.gpu_memory_bytes reaches, the rest on the host. Before K/V pages, because an
+//    HBM copy of a kept page is the whole copy, while K/V pages in HBM only save copies that hide behind attention.
+//    With `--hbm-pages ring` HBM is not to grow with the context: all on the host;
+// 3. with `--hbm-pages auto` K/V pages in the HBM that is left, the rest on the host.
+// `--kept-pages auto` is the largest number for which both tiers hold what this gives them (so K/V pages that have no
+// room on the host push kept pages out), 0 where nothing fits. Without offload everything is in HBM.
 Plan make_plan(const ModelShape& model, const RunConfiguration& run);
 
 // A tier that the plan does not fit into; a budget of 0 is no limit.

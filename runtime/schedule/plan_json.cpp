@@ -23,6 +23,8 @@ Json run_to_json(const RunConfiguration& run) {
             {"attention", name_of(run.attention)},
             {"offload", name_of(run.offload)},
             {"keep", name_of(run.keep)},
+            {"kept_pages", to_text(run.kept_pages)},
+            {"held_chunks", to_text(run.held_chunks)},
             {"hbm_pages", to_text(run.hbm_pages)},
             {"compute_dtype", name_of(run.compute)},
             {"accumulator_dtype", name_of(run.accumulator)},
@@ -65,8 +67,9 @@ std::string to_json(const Plan& plan) {
     json["format"] = "oomb-plan";
     json["version"] = kPlanFormatVersion;
     json["model"] = model_to_json(plan.model);
-    json["run"] = run_to_json(plan.run);
+    json["run"] = run_to_json(plan.asked);
     json["resident_pages"] = plan.resident_pages;
+    json["kept_pages"] = {{"hbm", plan.kept_hbm}, {"host", plan.kept_host}};
     json["regions"] = regions_to_json(plan.regions);
     json["pools"] = pools_to_json(plan.pools);
     json["page_table_bytes"] = plan.page_table_bytes;

@@ -105,7 +105,7 @@ RegionTable region_sizes(const StepShape& step) {
     const std::int64_t query = rows * model.query_width();
     const std::int64_t hidden = rows * model.hidden;
     const bool has_history = step.chunks() > 1;
-    const std::int32_t slots = activation_slots(step);
+    const std::int32_t slots = activation_slots(step), held = held_slots(step);
 
     RegionTable table;
     const auto set = [&](RegionName name, std::int64_t bytes, std::int32_t slot_count = 1, Tier tier = Tier::kHbm) {
@@ -120,14 +120,14 @@ RegionTable region_sizes(const StepShape& step) {
     set(kAttentionOutput, step.kept_output_bytes(rows), slots);
     set(kLogSumExp, step.kept_lse_bytes(rows), slots);
     set(kNormed, hidden * compute);
-    set(kQkv, rows * step.qkv_width() * compute);
+    set(kQkv, rows * step.qkv_width() * compute, held);
     set(kQuery, query * compute);
     set(kOutputSum, query * sum);
     set(kOutputPart, has_history ? query * compute : 0);
     set(kLogSumExpPart, has_history ? rows * model.query_heads * sum : 0);
     set(kAttentionScratch, attention_scratch_bytes(step));
-    set(kMiddle, hidden * compute);
-    set(kGateUp, 2 * rows * model.ffn * compute);
+    set(kMiddle, hidden * compute, held);
+    set(kGateUp, 2 * rows * model.ffn * compute, held);
     set(kFfnActivation, rows * model.ffn * compute);
     set(kFfnGradient, rows * model.ffn * compute);
     set(kFinalHidden, hidden * compute);

@@ -28,7 +28,7 @@ class StepShape {
     std::int64_t pages_per_chunk() const { return run_.chunk_tokens / run_.page_tokens; }
     std::int64_t pages_per_window() const { return run_.window_tokens / run_.page_tokens; }
     std::int64_t total_pages() const { return pages() * model_.layers; }
-    std::int64_t kept_chunks() const { return run_.keep == Keep::kNone ? 0 : chunks(); }  // per layer
+    std::int64_t held_chunks() const { return run_.held_chunks.of(chunks()); }
 
     std::int64_t first_token(std::int64_t chunk) const { return chunk * run_.chunk_tokens; }
     std::int64_t tokens_of(std::int64_t chunk) const {
@@ -44,6 +44,19 @@ class StepShape {
         return std::max(longest_chunk(), std::min(run_.window_tokens, history));
     }
 
+    // Chunks of which pages can be kept: filled ones that are not held since their fill. With layer inputs and outputs
+    // also the last chunk, whose own forward keeps them: the slots then need not outlast it.
+    std::int64_t keepable_chunks() const;
+    // Kept pages, over all layers, and the chunks that they are of.
+    std::int64_t kept_pages() const {
+        const std::int64_t pages = run_.kept_pages.of(keepable_chunks() * model_.layers);
+        return keeps_input(run_.keep) ? pages / model_.layers * model_.layers : pages;
+    }
+    std::int64_t kept_chunks() const { return divide_up(kept_pages(), model_.layers); }
+    // Chunks in the order in which they are kept: the latest filled one first, for attention over the longest history
+    // is what is saved, the last one, which saves nothing, last. Negative: held since its fill.
+    std::int64_t kept_rank(std::int64_t chunk) const;
+
     std::int64_t compute_bytes() const { return bytes_of(run_.compute); }
     std::int64_t accumulator_bytes() const { return bytes_of(run_.accumulator); }
     std::int64_t qkv_width() const { return model_.query_width() + 2 * model_.kv_width(); }
@@ -54,17 +67,35 @@ class StepShape {
         return run_.page_tokens * model_.kv_width() * element;
     }
 
-    // A kept chunk of one layer: layer input, attention output, log-sum-exp.
+    // Planes of a kept page, one chunk of one layer: layer input, attention output, log-sum-exp, those of them that are
+    // kept.
     std::int64_t kept_input_bytes(std::int64_t rows) const { return rows * model_.hidden * compute_bytes(); }
     std::int64_t kept_output_bytes(std::int64_t rows) const { return rows * model_.query_width() * compute_bytes(); }
     std::int64_t kept_lse_bytes(std::int64_t rows) const { return rows * model_.query_heads * accumulator_bytes(); }
     std::int64_t kept_bytes(std::int64_t rows) const {
-        return kept_input_bytes(rows) + kept_output_bytes(rows) + kept_lse_bytes(rows);
+        return (keeps_input(run_.keep) ? kept_input_bytes(rows) : 0) +
+               (keeps_output(run_.keep) ? kept_output_bytes(rows) + kept_lse_bytes(rows) : 0);
     }
 
   private:
     ModelShape model_;
     RunConfiguration run_;
 };
+
+inline std::int64_t StepShape::keepable_chunks() const {
+    switch (run_.keep) {
+        case Keep::kNone:
+            return 0;
+        case Keep::kInputAndOutput:
+            return chunks();
+        default:
+            return chunks() - std::max<std::int64_t>(1, held_chunks());
+    }
+}
+
+inline std::int64_t StepShape::kept_rank(std::int64_t chunk) const {
+    const std::int64_t last = chunks() - 1;
+    return chunk == last ? last : last - std::max<std::int64_t>(1, held_chunks()) - chunk;
+}
 
 }  // namespace oomb::schedule

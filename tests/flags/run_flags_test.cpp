@@ -40,6 +40,8 @@ TEST_CASE("defaults on the CPU: fp32, no budgets of their own") {
     CHECK(run.accumulator == DType::kF32);
     CHECK(run.offload == Offload::kNone);
     CHECK(run.keep == Keep::kNone);
+    CHECK(run.held_chunks.of(9) == 0);
+    CHECK(run.kept_pages.of(9) == 9);
     CHECK(run.hbm_pages.mode == HbmPages::Mode::kAuto);
     CHECK(run.optimizer);
     CHECK(run.gpu_memory_bytes == 0);
@@ -76,6 +78,40 @@ TEST_CASE("every flag reaches its field") {
     CHECK(run.compute == DType::kF64);
     CHECK(run.accumulator == DType::kF64);
     CHECK_FALSE(run.optimizer);
+}
+
+TEST_CASE("held chunks: a number or all, and not beside kept inputs") {
+    RunFlags flags = flags_with_context("1M");
+    flags.held_chunks = "2";
+    CHECK(to_run_configuration(flags).held_chunks.of(9) == 2);
+    CHECK(to_run_configuration(flags).held_chunks.of(1) == 1);
+    flags.held_chunks = "all";
+    CHECK(to_run_configuration(flags).held_chunks.of(9) == 9);
+    flags.keep = "xo";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("take --held-chunks 0, or --keep o, or --keep none"), UsageError);
+    flags.keep = "x";
+    CHECK_THROWS_AS(to_run_configuration(flags), UsageError);
+    flags.keep = "o";
+    CHECK(to_run_configuration(flags).keep == Keep::kOutput);
+    for (const std::string text : {"-1", "two", "1.5", ""}) {
+        flags.held_chunks = text;
+        CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                             doctest::Contains("allowed is all or a whole number of chunks from 0"), UsageError);
+    }
+}
+
+TEST_CASE("kept pages: auto, all or a number") {
+    RunFlags flags = flags_with_context("1M");
+    flags.kept_pages = "auto";
+    CHECK(to_run_configuration(flags).kept_pages.mode == Amount::Mode::kAuto);
+    CHECK_THROWS_AS(to_run_configuration(flags).kept_pages.of(9), InternalError);
+    flags.kept_pages = "3";
+    CHECK(to_run_configuration(flags).kept_pages.of(9) == 3);
+    flags.kept_pages = "ring";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--kept-pages: found \"ring\", allowed is auto, all or a whole number"),
+                         UsageError);
 }
 
 TEST_CASE("free memory is the limit on the CPU unless both budgets are given") {

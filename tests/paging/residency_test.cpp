@@ -208,11 +208,18 @@ TEST_CASE("without a cache, pages are born and used in their home") {
     CHECK_FALSE(moves(read));
     CHECK(on_host.request(PageUse::kRelease, pages(0, 2)).freed_host == Frames{0, 1});
 
-    shape = shape_of(3, 0);
+    shape = shape_of(3, 3, 3);  // (page 0, layer 0), (0, 1), (1, 0) at home in HBM
     shape.cached_in_hbm = false;
-    Residency in_hbm(shape);
-    CHECK(in_hbm.request(PageUse::kBirth, pages(0, 2)).tier == Tier::kHbm);
-    CHECK(in_hbm.request(PageUse::kRelease, pages(0, 2)).freed_hbm == Frames{0, 1});
+    Residency both(shape);
+    CHECK(both.request(PageUse::kBirth, pages(0, 2)).tier == Tier::kHbm);
+    CHECK(both.request(PageUse::kBirth, pages(2, 1)).tier == Tier::kHost);
+    CHECK(both.request(PageUse::kBirth, pages(1, 1, 1)).frames == Frames{1});
+    CHECK(both.request(PageUse::kRead, pages(1, 1, 1)).tier == Tier::kHost);
+    CHECK(both.request(PageUse::kRead, pages(1, 1)).frames == Frames{1});
+    CHECK_THROWS_WITH_AS(both.request(PageUse::kRead, pages(0, 3)), doctest::Contains("some at home in HBM"),
+                         InternalError);
+    CHECK(both.request(PageUse::kRelease, pages(0, 2)).freed_hbm == Frames{0, 1});
+    CHECK(both.request(PageUse::kRelease, pages(2, 1)).freed_host == Frames{0});
 }
 
 }  // namespace

@@ -32,22 +32,70 @@ struct LayerMatrices {
     double all() const { return qkv() + rest(); }
 };
 
-// Matrix parameters that a token of a chunk meets, each time it meets them.
-double linear_of_token(const ModelShape& model, Keep keep, bool in_last_chunk) {
+// What a layer of a chunk goes through.
+enum class Way {
+    kRepeated,    // filled, run again, repeated in backward
+    kInput,       // filled, input kept, repeated in backward
+    kOutput,      // filled, output kept, run again without attention, repeated in backward
+    kKept,        // filled, input and output kept, repeated in backward
+    kHeld,        // filled, run again
+    kHeldOutput,  // filled, output kept, run again without attention
+    kOnce,        // held since its fill, or of the last chunk and held
+    kLast         // of the last chunk, not held
+};
+
+bool is_kept(const StepShape& shape, std::int64_t chunk, std::int64_t layer) {
+    const RunConfiguration& run = shape.run();
+    const std::int64_t newest = shape.chunks() - 1 - std::max<std::int64_t>(1, shape.held_chunks());
+    const std::int64_t layers = shape.model().layers;
+    if (run.keep == Keep::kNone || chunk > newest) {
+        return false;
+    }
+    const std::int64_t all = run.kept_pages.mode == Amount::Mode::kAll ? shape.total_pages() : run.kept_pages.count;
+    return run.keep == Keep::kOutput ? (newest - chunk) * layers + layer < all : newest - chunk < all / layers;
+}
+
+Way way_of(const StepShape& shape, std::int64_t chunk, std::int64_t layer) {
+    const std::int64_t from_end = shape.chunks() - 1 - chunk, held = shape.held_chunks();
+    const bool kept = is_kept(shape, chunk, layer);
+    if (held > 0) {
+        return from_end < held ? Way::kOnce : (kept ? Way::kHeldOutput : Way::kHeld);
+    }
+    if (from_end == 0) {
+        return Way::kLast;
+    }
+    constexpr Way kWays[] = {Way::kRepeated, Way::kInput, Way::kOutput, Way::kKept};
+    return kept ? kWays[static_cast<int>(shape.run().keep)] : Way::kRepeated;
+}
+
+// Matrix parameters of a layer that a token meets, each time it meets them.
+double linear_of_token(const ModelShape& model, Way way, bool last) {
     const LayerMatrices layer(model);
-    const auto layers = static_cast<double>(model.layers);
-    const bool keeps = keep != Keep::kNone;
-    // Up to the last layer's K/V (lean), or its attention (kept): backward computes the rest of that layer.
-    const double to_last_kv = (layers - 1) * layer.all() + layer.key + layer.value;
-    const double to_last_attention = to_last_kv + layer.query;
-    const double fill = in_last_chunk ? 0 : (keeps ? to_last_attention : to_last_kv);
-    const double known_kv =
-        layers * layer.query + (layers - 1) * layer.rest();  // forward again, K/V are in their pages
-    const double forward = in_last_chunk ? to_last_attention : (keeps ? 0 : known_kv);
-    const double again =
-        layers * (layer.output + layer.gate_up + layer.query + (model.qk_norm ? layer.key : 0)) + layer.down;
-    const double head = static_cast<double>(model.vocab * model.hidden);
-    return fill + forward + again + 2 * layers * layer.all() + 3 * head;
+    const double key_value = layer.key + layer.value, in_backward = 2 * layer.all();
+    const double queries = layer.query + (model.qk_norm ? layer.key : 0);
+    // Nobody reads the last layer of a fill beyond its K/V; its output, where kept, takes queries.
+    const double fill = last ? key_value : layer.all();
+    const double complete_fill = last ? layer.qkv() : layer.all();
+    const double again = queries + layer.output + layer.gate_up + (last ? layer.down : 0) + in_backward;
+    const double rest_of_forward = last ? 0 : layer.rest();
+    switch (way) {
+        case Way::kRepeated:
+            return fill + layer.query + rest_of_forward + again;
+        case Way::kInput:
+            return fill + again;
+        case Way::kOutput:
+            return complete_fill + rest_of_forward + again;
+        case Way::kKept:
+        case Way::kLast:
+            return complete_fill + again;
+        case Way::kHeld:
+            return fill + queries + layer.rest() + in_backward;
+        case Way::kHeldOutput:
+            return complete_fill + queries + layer.rest() + in_backward;
+        case Way::kOnce:
+            return layer.all() + in_backward;
+    }
+    return 0;
 }
 
 double gemm_flops(const std::vector<Operation>& operations) {
@@ -65,29 +113,36 @@ TEST_CASE("FLOPs of all matrix products") {
     for (int i = 0; i < 100; ++i) {
         const RandomStep step = random.next();
         const StepShape shape(step.model, step.run);
-        const auto last = static_cast<double>(shape.tokens_of(shape.chunks() - 1));
-        const double others = static_cast<double>(shape.tokens()) - last;
-        const double expected = 2 * (others * linear_of_token(step.model, step.run.keep, false) +
-                                     last * linear_of_token(step.model, step.run.keep, true));
+        double expected = 0;
+        for (std::int64_t chunk = 0; chunk < shape.chunks(); ++chunk) {
+            double of_token = 3 * static_cast<double>(step.model.vocab * step.model.hidden);
+            for (std::int64_t layer = 0; layer < step.model.layers; ++layer) {
+                of_token += linear_of_token(step.model, way_of(shape, chunk, layer), layer + 1 == step.model.layers);
+            }
+            expected += 2 * static_cast<double>(shape.tokens_of(chunk)) * of_token;
+        }
         CHECK(gemm_flops(operations_of(step.model, step.run)) == doctest::Approx(expected).epsilon(1e-12));
     }
 }
 
-// N parameters in the bodies of many layers: 10 N FLOPs a token when nothing is kept, 8 N with inputs and outputs. Left
-// out of the count are what backward does not need again (the down projections, and lean's K/V in the second forward).
-TEST_CASE("10 N when nothing is kept, 8 N with inputs and outputs") {
+// N parameters in the body of a layer: 10 N FLOPs a token when nothing is kept, 8 N with inputs and outputs or
+// while a chunk is held, 6 N when it is held since its fill. Left out of the count are what backward does not need
+// again (the down projections, and the K/V in a second forward).
+TEST_CASE("10 N when nothing is kept, 8 N with inputs and outputs or held, 6 N held since the fill") {
     ModelShape model = RandomSteps(1).next().model;
-    model.layers = 500;
-    model.vocab = 1;
     model.qk_norm = false;
     const LayerMatrices layer(model);
-    const double n = 500 * layer.all();
-    const double not_again = 2 * 500 * (layer.down + layer.key + layer.value);
-    const double lean = 2 * linear_of_token(model, Keep::kNone, false);
-    CHECK(lean == doctest::Approx(10 * n - not_again - 2 * 500 * (layer.key + layer.value)).epsilon(0.005));
-    CHECK(2 * linear_of_token(model, Keep::kInputAndOutput, false) ==
-          doctest::Approx(8 * n - not_again).epsilon(0.005));
-    CHECK(2 * linear_of_token(model, Keep::kNone, true) == doctest::Approx(8 * n - not_again).epsilon(0.005));
+    const double n = layer.all(), not_again = 2 * (layer.down + layer.key + layer.value);
+    const double known_kv = 2 * (layer.key + layer.value);
+    const auto flops = [&](Way way) { return 2 * linear_of_token(model, way, false); };
+    CHECK(flops(Way::kRepeated) == doctest::Approx(10 * n - not_again - known_kv));
+    CHECK(flops(Way::kOutput) == doctest::Approx(10 * n - not_again - known_kv - 2 * layer.query));
+    CHECK(flops(Way::kInput) == doctest::Approx(8 * n - not_again));
+    CHECK(flops(Way::kKept) == doctest::Approx(8 * n - not_again));
+    CHECK(flops(Way::kLast) == doctest::Approx(8 * n - not_again));
+    CHECK(flops(Way::kHeld) == doctest::Approx(8 * n - known_kv));
+    CHECK(flops(Way::kHeldOutput) == doctest::Approx(8 * n - known_kv));
+    CHECK(flops(Way::kOnce) == doctest::Approx(6 * n));
 }
 
 std::int64_t pairs_of(const AttentionCost& cost) {
@@ -114,14 +169,23 @@ TEST_CASE("every query meets every key before it once per layer and pass") {
                 pairs[{operation.id.phase, operation.id.layer}] += pairs_of(*cost);
             }
         }
-        const bool keeps = step.run.keep != Keep::kNone;
-        const std::int64_t all = triangle(shape.tokens());
-        const std::int64_t filled = triangle(shape.first_token(shape.chunks() - 1));
-        for (std::int64_t layer = 0; layer < step.model.layers; ++layer) {
-            const bool fill_attends = keeps || layer + 1 < step.model.layers;
-            CHECK(pairs[{Phase::kFill, layer}] == (fill_attends ? filled : 0));
-            CHECK(pairs[{Phase::kForward, layer}] == (keeps ? all - filled : all));
-            CHECK(pairs[{Phase::kBackward, layer}] == all);
+        std::map<std::pair<Phase, std::int64_t>, std::int64_t> expected;
+        for (std::int64_t chunk = 0; chunk < shape.chunks(); ++chunk) {
+            const bool filled = chunk + 1 < shape.chunks();
+            const std::int64_t visible =
+                triangle(shape.first_token(chunk) + shape.tokens_of(chunk)) - triangle(shape.first_token(chunk));
+            for (std::int64_t layer = 0; layer < step.model.layers; ++layer) {
+                const Way way = way_of(shape, chunk, layer);
+                const bool complete =
+                    way == Way::kKept || way == Way::kOnce || way == Way::kOutput || way == Way::kHeldOutput;
+                const bool fill_attends = filled && (complete || layer + 1 < step.model.layers);
+                expected[{Phase::kFill, layer}] += fill_attends ? visible : 0;
+                expected[{Phase::kForward, layer}] += filled && complete ? 0 : visible;
+                expected[{Phase::kBackward, layer}] += visible;
+            }
+        }
+        for (const auto& [pass, count] : expected) {
+            CHECK(pairs[pass] == count);
         }
     }
 }

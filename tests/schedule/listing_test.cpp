@@ -45,7 +45,7 @@ std::string listing(const std::vector<Operation>& operations) {
     return text;
 }
 
-TEST_CASE("two layers, two chunks, offloaded, inputs and outputs kept") {
+TEST_CASE("two layers, two chunks, offloaded: nothing kept, inputs or outputs or both kept, held chunks") {
     ModelShape model = RandomSteps(1).next().model;
     model.layers = 2;
     RunConfiguration run;
@@ -56,8 +56,15 @@ TEST_CASE("two layers, two chunks, offloaded, inputs and outputs kept") {
     run.logit_tile_tokens = 16;
     run.offload = Offload::kHost;
     std::string text = "## keep none\n" + listing(operations_of(model, run));
-    run.keep = Keep::kInputAndOutput;
-    text += "## keep xo\n" + listing(operations_of(model, run));
+    for (const Keep keep : {Keep::kInputAndOutput, Keep::kInput, Keep::kOutput}) {
+        run.keep = keep;
+        text += fmt::format("## keep {}\n", name_of(keep)) + listing(operations_of(model, run));
+    }
+    run.keep = Keep::kNone;
+    run.held_chunks = {Amount::Mode::kCount, 1};
+    text += "## held chunks 1\n" + listing(operations_of(model, run));
+    run.held_chunks = {Amount::Mode::kAll, 0};
+    text += "## held chunks all\n" + listing(operations_of(model, run));
 
     const std::filesystem::path path = OOMB_SOURCE_DIR "/tests/golden/schedule_tiny.txt";
     if (std::getenv("OOMB_UPDATE_GOLDEN") != nullptr) {

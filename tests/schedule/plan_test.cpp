@@ -1,6 +1,8 @@
 // Plans: what the HBM budget buys, and what does not grow with the context.
 #include <doctest/doctest.h>
 
+#include <numeric>
+
 #include "runtime/core/error.hpp"
 #include "tests/schedule/random_step.hpp"
 
@@ -58,6 +60,90 @@ TEST_CASE("auto takes the most pages that the budget holds, no budget takes all"
         more.hbm_pages = {HbmPages::Mode::kCount, plan.resident_pages + 1};
         CHECK(make_plan(model, more).peak_bytes(Tier::kHbm) > run.gpu_memory_bytes);
     }
+}
+
+RunConfiguration keeping_run(Keep keep, Amount kept_pages) {
+    RunConfiguration run = offloaded_run(700);
+    run.keep = keep;
+    run.kept_pages = kept_pages;
+    return run;
+}
+
+// Of one kept page.
+std::int64_t page_bytes(const Plan& plan) {
+    const auto& planes = plan.pool(Tier::kHbm, PageClass::kActivation)->plane_bytes;
+    return std::accumulate(planes.begin(), planes.end(), std::int64_t{0});
+}
+
+constexpr Amount kAuto{Amount::Mode::kAuto, 0};
+constexpr Amount kAll{Amount::Mode::kAll, 0};
+
+TEST_CASE("kept pages have their home in HBM before K/V pages do, and with a ring on the host") {
+    RandomSteps random(8);
+    const ModelShape model = random.next().model;
+    for (const Keep keep : {Keep::kInput, Keep::kOutput, Keep::kInputAndOutput}) {
+        RunConfiguration run = keeping_run(keep, kAll);
+        const Plan everything = make_plan(model, run);
+        CHECK(everything.kept_host == 0);
+        CHECK(everything.resident_pages == schedule::StepShape(model, run).total_pages());
+        run.hbm_pages.mode = HbmPages::Mode::kRing;
+        const Plan ring = make_plan(model, run);
+        CHECK(ring.kept_hbm == 0);
+        CHECK(ring.kept_host == everything.kept_hbm);
+        run.hbm_pages.mode = HbmPages::Mode::kAuto;
+        for (int i = 0; i < 40; ++i) {
+            run.gpu_memory_bytes = random.between(ring.peak_bytes(Tier::kHbm), everything.peak_bytes(Tier::kHbm) - 1);
+            const Plan plan = make_plan(model, run);
+            CHECK(plan.peak_bytes(Tier::kHbm) <= run.gpu_memory_bytes);
+            CHECK(plan.kept_pages() == ring.kept_host);
+            // One more in HBM would not fit beside the ring.
+            const std::int64_t one_more = ring.peak_bytes(Tier::kHbm) + (plan.kept_hbm + 1) * page_bytes(everything);
+            CHECK((plan.kept_host == 0 || one_more > run.gpu_memory_bytes));
+        }
+    }
+}
+
+TEST_CASE("auto keeps the most pages for which both tiers have room, whole chunks of layer inputs") {
+    RandomSteps random(9);
+    const ModelShape model = random.next().model;
+    for (const Keep keep : {Keep::kInput, Keep::kOutput, Keep::kInputAndOutput}) {
+        CAPTURE(name_of(keep));
+        RunConfiguration run = keeping_run(keep, kAuto);
+        const Plan everything = make_plan(model, run);
+        CHECK(everything.kept_pages() == make_plan(model, keeping_run(keep, kAll)).kept_pages());
+        run.kept_pages = {Amount::Mode::kCount, 0};
+        run.hbm_pages.mode = HbmPages::Mode::kRing;
+        const Plan least = make_plan(model, run);
+        CHECK(least.kept_pages() == 0);
+        run.hbm_pages.mode = HbmPages::Mode::kAuto;
+        run.kept_pages = kAuto;
+        std::int64_t some = 0;
+        for (int i = 0; i < 40; ++i) {
+            const std::int64_t kept_bytes = everything.pool(Tier::kHbm, PageClass::kActivation)->total_bytes();
+            const std::int64_t least_hbm = least.peak_bytes(Tier::kHbm), least_host = least.peak_bytes(Tier::kHost);
+            run.gpu_memory_bytes = random.between(least_hbm, least_hbm + kept_bytes);
+            run.host_memory_bytes = random.between(least_host, least_host + kept_bytes / 2);
+            const Plan plan = make_plan(model, run);
+            CHECK(shortfalls(plan).empty());
+            CHECK((keep == Keep::kOutput || plan.kept_pages() % model.layers == 0));
+            if (plan.kept_pages() < everything.kept_pages()) {
+                RunConfiguration more = run;
+                const std::int64_t unit = keep == Keep::kOutput ? 1 : model.layers;
+                more.kept_pages = {Amount::Mode::kCount, plan.kept_pages() + unit};
+                CHECK_FALSE(shortfalls(make_plan(model, more)).empty());
+                some += plan.kept_pages() > 0 ? 1 : 0;
+            }
+        }
+        CHECK(some > 5);
+    }
+}
+
+TEST_CASE("where nothing fits auto keeps nothing") {
+    RunConfiguration run = keeping_run(Keep::kOutput, kAuto);
+    run.gpu_memory_bytes = run.host_memory_bytes = 1;
+    const Plan plan = make_plan(RandomSteps(8).next().model, run);
+    CHECK(plan.kept_pages() == 0);
+    CHECK(shortfalls(plan).size() == 2);
 }
 
 TEST_CASE("what does not fit is said by tier, needed and available bytes") {

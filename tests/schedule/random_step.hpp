@@ -71,7 +71,9 @@ class RandomSteps {
         run.context_tokens = between(1, limits_.chunks * run.chunk_tokens);
         run.logit_tile_tokens = between(std::max<std::int64_t>(1, run.chunk_tokens / 5), 2 * run.chunk_tokens);
         run.offload = coin() ? Offload::kHost : Offload::kNone;
-        run.keep = coin() ? Keep::kInputAndOutput : Keep::kNone;
+        run.keep = pick<Keep>({Keep::kNone, Keep::kInput, Keep::kOutput, Keep::kInputAndOutput});
+        run.kept_pages = kept_pages();
+        run.held_chunks = keeps_input(run.keep) ? Amount{} : held_chunks();
         run.optimizer = between(0, 3) != 0;
         run.compute = run.accumulator = coin() ? DType::kF32 : DType::kF64;
         if (limits_.any_device_and_type) {
@@ -79,6 +81,24 @@ class RandomSteps {
             run.compute = run.accumulator == DType::kF32 && coin() ? DType::kBF16 : run.compute;
         }
         return run;
+    }
+
+    // None for a third of the runs, all for another.
+    Amount held_chunks() {
+        switch (between(0, 2)) {
+            case 0:
+                return {};
+            case 1:
+                return {Amount::Mode::kAll, 0};
+            default:
+                return {Amount::Mode::kCount, between(1, limits_.chunks)};
+        }
+    }
+
+    // All for half of the runs, else anything from none to more than there are.
+    Amount kept_pages() {
+        return coin() ? Amount{Amount::Mode::kAll, 0}
+                      : Amount{Amount::Mode::kCount, between(0, limits_.chunks * limits_.layers)};
     }
 
     void limit_hbm(RandomStep& step) {

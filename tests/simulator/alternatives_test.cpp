@@ -35,9 +35,9 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
     const TemporaryFolder folder;
     const std::string json = (folder.path() / "plan.json").string();
     const ModelShape model = read_model_shape(model_file("qwen2.5-7b"));
-    for (const std::string base :
-         {"--context 128K", "--context 1M --offload host --keep xo --hbm-pages ring",
-          "--context 1M --offload host --hbm-pages 5000 --dtype fp32", "--context 200 --dtype fp64"}) {
+    for (const std::string base : {"--context 128K", "--context 1M --offload host --keep xo --hbm-pages ring",
+                                   "--context 1M --offload host --hbm-pages 5000 --dtype fp32",
+                                   "--context 200 --dtype fp64", "--context 64K --held-chunks 3"}) {
         const std::vector<std::string> typed =
             words("--model " + model_file("qwen2.5-7b") + " --json " + json + " " + base);
         call_plan(typed);
@@ -45,6 +45,7 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
         RunConfiguration run = cuda_run(first["run"]["context_tokens"]);
         run.offload = first["run"]["offload"] == "host" ? Offload::kHost : Offload::kNone;
         run.keep = first["run"]["keep"] == "xo" ? Keep::kInputAndOutput : Keep::kNone;
+        run.held_chunks.count = first["run"]["held_chunks"] == "3" ? 3 : 0;
         run.compute = parse_dtype(first["run"]["compute_dtype"].get<std::string>());
         run.accumulator = parse_dtype(first["run"]["accumulator_dtype"].get<std::string>());
         if (base.find("ring") != std::string::npos) {

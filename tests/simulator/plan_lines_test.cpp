@@ -16,7 +16,7 @@ std::vector<RunConfiguration> runs() {
     std::vector<RunConfiguration> list;
     for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
         for (const std::int64_t context : {1, 100, 4096, 50'001, 1 << 20}) {
-            for (const Keep keep : {Keep::kNone, Keep::kInputAndOutput}) {
+            for (const Keep keep : {Keep::kNone, Keep::kInput, Keep::kOutput, Keep::kInputAndOutput}) {
                 RunConfiguration run;
                 run.device = device;
                 run.context_tokens = context;
@@ -31,6 +31,9 @@ std::vector<RunConfiguration> runs() {
                 run.hbm_pages = {HbmPages::Mode::kRing, 0};
                 list.push_back(run);
                 run.hbm_pages = {HbmPages::Mode::kCount, 1000};
+                list.push_back(run);
+                run.kept_pages = {Amount::Mode::kCount, 17};
+                run.held_chunks = {Amount::Mode::kCount, keeps_input(keep) ? 0 : 2};
                 list.push_back(run);
             }
         }

@@ -1,6 +1,6 @@
 // Chunked gradients equal full-sequence autograd in float64, tensor by tensor.
 
-#include "tests/trainer/step_fixture.hpp"
+#include "tests/trainer/step_case.hpp"
 
 namespace oomb::testing {
 namespace {
@@ -57,20 +57,26 @@ RunConfiguration offloaded(RunConfiguration run, Keep keep) {
     return run;
 }
 
+RunConfiguration in_way(RunConfiguration run, const Way& way) {
+    run.offload = way.offload;
+    run.keep = way.keep;
+    run.held_chunks = way.held_chunks;
+    run.kept_pages = way.kept_pages;
+    if (way.offload == Offload::kHost) {
+        run.hbm_pages.mode = HbmPages::Mode::kRing;
+    }
+    return run;
+}
+
 TEST_CASE("any context and chunk: multiples, ragged ends, one chunk, one token") {
     const std::pair<std::int64_t, std::int64_t> cases[] = {{64, 16}, {61, 16}, {50, 8},  {23, 24}, {24, 24},
                                                            {1, 8},   {9, 8},   {17, 16}, {40, 40}};
     for (const auto& [context, chunk] : cases) {
-        check_step(small_shape(), small_run(context, chunk));
-        check_step(small_shape(), offloaded(small_run(context, chunk), Keep::kNone));
-        check_step(small_shape(), offloaded(small_run(context, chunk), Keep::kInputAndOutput));
+        for (const Way& way : all_ways()) {
+            CAPTURE(to_text(way));
+            check_step(small_shape(), in_way(small_run(context, chunk), way));
+        }
     }
-}
-
-TEST_CASE("kept inputs and outputs without offload") {
-    RunConfiguration run = small_run(61, 16);
-    run.keep = Keep::kInputAndOutput;
-    check_step(small_shape(), run);
 }
 
 TEST_CASE("every head ratio and head size") {
@@ -93,7 +99,10 @@ TEST_CASE("biases, Q/K norm, tied embeddings, each and together") {
         shape.qk_norm = (bits & 4) != 0;
         shape.tied_embeddings = (bits & 8) != 0;
         CAPTURE(bits);
-        check_step(shape, small_run(30, 8));
+        for (const Way& way : all_ways()) {
+            CAPTURE(to_text(way));
+            check_step(shape, in_way(small_run(30, 8), way));
+        }
     }
 }
 
@@ -107,16 +116,20 @@ TEST_CASE("accumulation over unequal sequences divides once by all valid targets
     const std::vector<TestSequence> sequences = {random_sequence(50, shape.vocab, 1, 0.2),
                                                  random_sequence(3, shape.vocab, 2),
                                                  random_sequence(33, shape.vocab, 3, 0.7)};
-    check_step(shape, small_run(50, 16), sequences);
-    check_step(shape, offloaded(small_run(50, 16), Keep::kInputAndOutput), sequences);
+    for (const Way& way : all_ways()) {
+        CAPTURE(to_text(way));
+        check_step(shape, in_way(small_run(50, 16), way), sequences);
+    }
 }
 
 TEST_CASE("one layer and five") {
     for (const std::int64_t layers : {1, 5}) {
         ModelShape shape = small_shape();
         shape.layers = layers;
-        check_step(shape, offloaded(small_run(40, 16), Keep::kNone));
-        check_step(shape, offloaded(small_run(40, 16), Keep::kInputAndOutput));
+        for (const Way& way : all_ways()) {
+            CAPTURE(to_text(way));
+            check_step(shape, in_way(small_run(40, 16), way));
+        }
     }
 }
 

@@ -69,6 +69,24 @@ TEST_CASE("each wait taken away is reported: inputs and outputs kept") {
     check_waits(StepCase(step_run(DType::kF64, Offload::kHost, Keep::kInputAndOutput)));
 }
 
+TEST_CASE("each wait taken away is reported: inputs or outputs kept, held chunks") {
+    check_waits(StepCase(step_run(DType::kF64, Offload::kHost, Keep::kInput)));
+    check_waits(StepCase(step_run(DType::kF64, Offload::kHost, Keep::kOutput)));
+    check_waits(StepCase(step_run(DType::kF64, {Offload::kHost, Keep::kNone, some(2)})));
+    check_waits(StepCase(step_run(DType::kF64, {Offload::kHost, Keep::kOutput, some(2)})));
+}
+
+TEST_CASE("each wait taken away is reported: kept pages in both tiers") {
+    RunConfiguration run = step_run(DType::kF64, Offload::kHost, Keep::kInputAndOutput);
+    run.kept_pages = some(4);
+    run.gpu_memory_bytes = schedule::make_plan(busy_shape(), run).peak_bytes(Tier::kHbm) + (1 << 14);
+    run.hbm_pages.mode = HbmPages::Mode::kAuto;
+    const StepCase step(run);
+    REQUIRE(step.plan.kept_hbm > 0);
+    REQUIRE(step.plan.kept_host > 0);
+    check_waits(step);
+}
+
 TEST_CASE("each wait taken away is reported: a few pages stay in HBM") {
     RunConfiguration run = step_run(DType::kF64, Offload::kHost, Keep::kNone);
     run.hbm_pages = {HbmPages::Mode::kCount, 5};

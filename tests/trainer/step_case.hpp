@@ -1,6 +1,8 @@
 #pragma once
 // One small step whose pages all travel, and its variants: what the tests of order and of mutations run over and over.
 
+#include <fmt/format.h>
+
 #include "runtime/core/error.hpp"
 #include "tests/trainer/step_fixture.hpp"
 
@@ -16,14 +18,61 @@ inline ModelShape busy_shape() {
     return shape;
 }
 
-inline RunConfiguration step_run(DType type, Offload offload, Keep keep) {
+// Where activations and pages of a step stay.
+struct Way {
+    Offload offload = Offload::kNone;
+    Keep keep = Keep::kNone;
+    Amount held_chunks = {};
+    Amount kept_pages = {Amount::Mode::kAll, 0};
+};
+
+inline RunConfiguration step_run(DType type, const Way& way) {
+    const Offload offload = way.offload;
     RunConfiguration run = small_run(53, 16, type);
     run.offload = offload;
-    run.keep = keep;
+    run.keep = way.keep;
+    run.held_chunks = way.held_chunks;
+    run.kept_pages = way.kept_pages;
     if (offload == Offload::kHost) {
         run.hbm_pages.mode = HbmPages::Mode::kRing;
     }
     return run;
+}
+
+inline RunConfiguration step_run(DType type, Offload offload, Keep keep) {
+    return step_run(type, Way{offload, keep});
+}
+
+inline constexpr Amount kAllOfThem{Amount::Mode::kAll, 0};
+inline constexpr Amount some(std::int64_t count) {
+    return {Amount::Mode::kCount, count};
+}
+
+// Every choice with and without offload. With three pages kept: one chunk, or an odd number of layers of two.
+inline std::vector<Way> all_ways() {
+    std::vector<Way> ways;
+    for (const Offload offload : {Offload::kNone, Offload::kHost}) {
+        for (const Keep keep : {Keep::kNone, Keep::kInput, Keep::kOutput, Keep::kInputAndOutput}) {
+            ways.push_back({offload, keep});
+            if (keep != Keep::kNone) {
+                ways.push_back({offload, keep, some(0), some(3)});
+            }
+            for (const Amount held : {some(1), some(2), kAllOfThem}) {
+                if (!keeps_input(keep)) {
+                    ways.push_back({offload, keep, held});
+                }
+                if (keep == Keep::kOutput) {
+                    ways.push_back({offload, keep, held, some(3)});
+                }
+            }
+        }
+    }
+    return ways;
+}
+
+inline std::string to_text(const Way& way) {
+    return fmt::format("offload {}, keep {}, kept pages {}, held chunks {}", name_of(way.offload), name_of(way.keep),
+                       to_text(way.kept_pages), to_text(way.held_chunks));
 }
 
 // Weights and data of the step; two sequences, so that the second finds buffers that the first has used.

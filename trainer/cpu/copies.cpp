@@ -44,13 +44,20 @@ void CpuBackend<T>::copy_pages(const Issued& issued) {
     }
 }
 
-// Layer input, attention output and log-sum-exp of a chunk, to or from their kept page.
+// Between a layer's slots and its kept page: plane i is the operation's region i.
 template <class T>
 void CpuBackend<T>::copy_activation(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows;
     const bool keeps = issued.operation.id.kind == Kind::kKeepActivation;
     const paging::Grant& grant = issued.grants[0];
-    const auto copy = [&](std::size_t plane, schedule::RegionName region, std::int64_t elements) {
+    const auto width_of = [&](schedule::RegionName region) {
+        return region == kLayerInput        ? model_.hidden
+               : region == kAttentionOutput ? model_.query_width()
+                                            : model_.query_heads;
+    };
+    for (std::size_t plane = 0; plane < issued.operation.regions.size(); ++plane) {
+        const schedule::RegionName region = issued.operation.regions[plane].region;
+        const std::int64_t elements = rows * width_of(region);
         auto* kept = reinterpret_cast<T*>(memory_.frame(issued, grant.tier, PageClass::kActivation, plane,
                                                         grant.frames[0], keeps ? Access::kWrite : Access::kRead));
         if (keeps) {
@@ -58,10 +65,7 @@ void CpuBackend<T>::copy_activation(const Issued& issued) {
         } else {
             std::copy_n(kept, elements, memory_.template write<T>(issued, region, elements));
         }
-    };
-    copy(0, kLayerInput, rows * model_.hidden);
-    copy(1, kAttentionOutput, rows * model_.query_width());
-    copy(2, kLogSumExp, rows * model_.query_heads);
+    }
 }
 
 #define OOMB_COPIES(T)                                       \

@@ -9,27 +9,24 @@ namespace oomb::trainer {
 
 using enum schedule::RegionName;
 
-// The columns of the qkv buffer that `part` names. The queries are a product of their own: a library's bits may change
-// with the number of columns, and queries computed alone must equal those computed beside keys and values.
+// The columns of the qkv buffer that `part` names, each of the three as a product of its own: a library's bits may
+// change with the number of columns, and what is computed alone must equal what is computed beside the others.
 template <class T>
 void CpuBackend<T>::linear_qkv(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, layer = issued.operation.id.layer, hidden = model_.hidden;
-    const std::int64_t query = model_.query_width(), stride = query + 2 * model_.kv_width();
-    const bool with_query = (issued.operation.id.part & schedule::kQueryPart) != 0;
-    const std::int64_t others = std::get<schedule::GemmCost>(issued.operation.cost).n - (with_query ? query : 0);
+    const std::int64_t query = model_.query_width(), kv = model_.kv_width(), stride = query + 2 * kv;
     const auto x = matrix(memory_.template read<T>(issued, kNormed, rows * hidden), rows, hidden);
     const T* weights = weight(issued, ParameterKind::kQWeight, layer);
     T* output = memory_.template write<T>(issued, kQkv, rows * stride);
-    const auto multiply = [&](std::int64_t first, std::int64_t columns) {
-        auto y = matrix(output + first, rows, columns, stride);
-        at::mm_out(y, x, matrix(weights + first * hidden, columns, hidden).t());
+    const auto multiply = [&](std::uint32_t part, std::int64_t first, std::int64_t columns) {
+        if ((issued.operation.id.part & part) != 0) {
+            auto y = matrix(output + first, rows, columns, stride);
+            at::mm_out(y, x, matrix(weights + first * hidden, columns, hidden).t());
+        }
     };
-    if (with_query) {
-        multiply(0, query);
-    }
-    if (others > 0) {
-        multiply(query, others);
-    }
+    multiply(schedule::kQueryPart, 0, query);
+    multiply(schedule::kKeyPart, query, kv);
+    multiply(schedule::kValuePart, query + kv, kv);
 }
 
 template <class T>

@@ -70,29 +70,29 @@ void CudaBackend<T>::copy_pages(const Issued& issued) {
     streams_->copy(direction_of(issued), copies_);
 }
 
-// Layer input, attention output and log-sum-exp of a chunk, to or from their kept page.
+// Between a layer's slots and its kept page: plane i is the operation's region i.
 template <class T>
 void CudaBackend<T>::copy_activation(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows;
     const bool keeps = issued.operation.id.kind == Kind::kKeepActivation;
     const paging::Grant& grant = issued.grants[0];
     copies_.clear();
-    const auto copy = [&]<class E>(E, std::size_t plane, schedule::RegionName region, std::int64_t elements) {
+    for (std::size_t plane = 0; plane < issued.operation.regions.size(); ++plane) {
+        const schedule::RegionName region = issued.operation.regions[plane].region;
+        const std::int64_t bytes = region == kLayerInput        ? rows * model_.hidden * sizeof(T)
+                                   : region == kAttentionOutput ? rows * model_.query_width() * sizeof(T)
+                                                                : rows * model_.query_heads * sizeof(A);
         std::byte* kept = memory_->frame(issued, grant.tier, PageClass::kActivation, plane, grant.frames[0],
                                          keeps ? Access::kWrite : Access::kRead);
-        const auto bytes = elements * static_cast<std::int64_t>(sizeof(E));
-        auto* buffer = const_cast<std::byte*>(reinterpret_cast<const std::byte*>(
-            keeps ? memory_->read<E>(issued, region, elements) : memory_->write<E>(issued, region, elements)));
+        auto* buffer = const_cast<std::byte*>(keeps ? memory_->read<std::byte>(issued, region, bytes)
+                                                    : memory_->write<std::byte>(issued, region, bytes));
         if (grant.tier == Tier::kHost) {
             append(copies_, kept - memory_->arena(Tier::kHost), buffer - memory_->arena(Tier::kHbm), bytes);
         } else {
             OOMB_CUDA(cudaMemcpyAsync(keeps ? kept : buffer, keeps ? buffer : kept, bytes, cudaMemcpyDeviceToDevice,
                                       stream()));
         }
-    };
-    copy(T{}, 0, kLayerInput, rows * model_.hidden);
-    copy(T{}, 1, kAttentionOutput, rows * model_.query_width());
-    copy(A{}, 2, kLogSumExp, rows * model_.query_heads);
+    }
     if (grant.tier == Tier::kHost) {
         streams_->copy(direction_of(issued), copies_);
     }

@@ -33,28 +33,25 @@ Product output_product(std::int64_t rows, std::int64_t outputs, std::int64_t inp
 
 }  // namespace
 
-// The columns of the qkv buffer that `part` names. The queries are a product of their own, so that queries computed
-// alone have the bits of those computed beside keys and values.
+// The columns of the qkv buffer that `part` names, each of the three as a product of its own: a library's bits may
+// change with the number of columns, and what is computed alone must equal what is computed beside the others.
 template <class T>
 void CudaBackend<T>::linear_qkv(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, layer = issued.operation.id.layer, hidden = model_.hidden;
-    const std::int64_t query = model_.query_width(), stride = query + 2 * model_.kv_width();
-    const bool with_query = (issued.operation.id.part & schedule::kQueryPart) != 0;
-    const std::int64_t others = std::get<schedule::GemmCost>(issued.operation.cost).n - (with_query ? query : 0);
+    const std::int64_t query = model_.query_width(), kv = model_.kv_width(), stride = query + 2 * kv;
     const T* x = memory_->read<T>(issued, kNormed, rows * hidden);
     const T* weights = weight(issued, ParameterKind::kQWeight, layer);
     T* output = memory_->write<T>(issued, kQkv, rows * stride);
-    const auto multiply = [&](std::int64_t first, std::int64_t columns) {
-        Product product = output_product(rows, columns, hidden, x, weights + first * hidden, output + first);
-        product.d_stride = stride;
-        products_->multiply(product);
+    const auto multiply = [&](std::uint32_t part, std::int64_t first, std::int64_t columns) {
+        if ((issued.operation.id.part & part) != 0) {
+            Product product = output_product(rows, columns, hidden, x, weights + first * hidden, output + first);
+            product.d_stride = stride;
+            products_->multiply(product);
+        }
     };
-    if (with_query) {
-        multiply(0, query);
-    }
-    if (others > 0) {
-        multiply(query, others);
-    }
+    multiply(schedule::kQueryPart, 0, query);
+    multiply(schedule::kKeyPart, query, kv);
+    multiply(schedule::kValuePart, query + kv, kv);
 }
 
 template <class T>

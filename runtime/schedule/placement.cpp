@@ -1,0 +1,160 @@
+#include "runtime/schedule/placement.hpp"
+
+#include "runtime/schedule/region_sizes.hpp"
+
+namespace oomb::schedule {
+namespace {
+
+// Frames of each pool. Each number is reached, not only bounded:
+// a page keeps its HBM frame until it dies or the frame is needed, so a pool fills up before anything is evicted.
+struct FrameCounts {
+    std::int64_t hbm_kv = 0, hbm_gradient = 0, hbm_activation = 0;
+    std::int64_t host_kv = 0, host_gradient = 0, host_activation = 0;
+};
+
+FrameCounts count_frames(const StepShape& step, std::int64_t resident, std::int64_t kept_hbm) {
+    const std::int64_t layers = step.model().layers;
+    const std::int64_t last = step.chunks() - 1;
+    const std::int64_t history = layers * step.first_page(last);
+    const std::int64_t window = std::min(step.pages_per_window(), step.first_page(last));
+    // Two windows and two own chunks: one in use, one on its way.
+    const std::int64_t ring = 2 * window + 2 * std::min(step.pages_per_chunk(), step.pages());
+    FrameCounts counts;
+    counts.hbm_kv = std::min(step.total_pages(), resident + ring);
+    counts.hbm_gradient = std::min(history + step.pages_of(last), resident + ring);
+    if (step.run().offload == Offload::kHost) {
+        counts.host_kv = step.total_pages() - resident;
+        counts.host_gradient = history - std::min(history, resident);
+    }
+    counts.hbm_activation = kept_hbm;
+    counts.host_activation = step.kept_pages() - kept_hbm;
+    return counts;
+}
+
+std::vector<std::int64_t> planes_of(const StepShape& step, PageClass page_class) {
+    if (page_class != PageClass::kActivation) {
+        return {step.page_plane_bytes(page_class), step.page_plane_bytes(page_class)};
+    }
+    const std::int64_t rows = step.longest_chunk();
+    std::vector<std::int64_t> kept;
+    if (keeps_input(step.run().keep)) {
+        kept.push_back(aligned(step.kept_input_bytes(rows)));
+    }
+    if (keeps_output(step.run().keep)) {
+        kept.push_back(aligned(step.kept_output_bytes(rows)));
+        kept.push_back(aligned(step.kept_lse_bytes(rows)));
+    }
+    return kept;
+}
+
+std::vector<PoolPlan> make_pools(const StepShape& step, const FrameCounts& counts) {
+    const std::int64_t frames[kTiers][kPageClasses] = {{counts.hbm_kv, counts.hbm_gradient, counts.hbm_activation},
+                                                       {counts.host_kv, counts.host_gradient, counts.host_activation}};
+    std::vector<PoolPlan> pools;
+    for (int tier = 0; tier < kTiers; ++tier) {
+        for (int page_class = 0; page_class < kPageClasses; ++page_class) {
+            if (frames[tier][page_class] > 0) {
+                const auto which = static_cast<PageClass>(page_class);
+                pools.push_back({static_cast<Tier>(tier), which, frames[tier][page_class], planes_of(step, which), 0});
+            }
+        }
+    }
+    return pools;
+}
+
+// The largest n up to `all` for which fits(n), which holds up to some n and not beyond; 0 where it never does.
+template <class Fits>
+std::int64_t most(std::int64_t all, const Fits& fits) {
+    std::int64_t yes = 0, no = all + 1;
+    while (no - yes > 1) {
+        const std::int64_t middle = yes + (no - yes) / 2;
+        (fits(middle) ? yes : no) = middle;
+    }
+    return yes;
+}
+
+}  // namespace
+
+Plan Placement::plan_of(const RunConfiguration& run) {
+    if (run.kept_pages.mode != Amount::Mode::kAuto) {
+        return place(StepShape(model_, run));
+    }
+    const auto plan_with_kept = [&](Amount kept) {
+        RunConfiguration changed = run;
+        changed.kept_pages = kept;
+        return place(StepShape(model_, changed));
+    };
+    // All first: with all inputs and outputs kept the slots take less than with all but a few.
+    Plan all = plan_with_kept({Amount::Mode::kAll, 0});
+    if (shortfalls(all).empty()) {
+        return all;
+    }
+    const std::int64_t count = most(all.kept_pages() - 1, [&](std::int64_t kept) {
+        return shortfalls(plan_with_kept({Amount::Mode::kCount, kept})).empty();
+    });
+    return plan_with_kept({Amount::Mode::kCount, count});
+}
+
+Plan Placement::place(const StepShape& step) {
+    const RunConfiguration& run = step.run();
+    const Layout layout = layout_of(step);
+    const auto fits_hbm = [&](Homes homes) {
+        return run.gpu_memory_bytes == 0 ||
+               plan_with(step, layout, homes).peak_bytes(Tier::kHbm) <= run.gpu_memory_bytes;
+    };
+    if (run.offload == Offload::kNone) {
+        return plan_with(step, layout, {step.total_pages(), step.kept_pages()});
+    }
+    Homes homes;
+    if (run.hbm_pages.mode == HbmPages::Mode::kRing) {
+        return plan_with(step, layout, homes);
+    }
+    if (run.hbm_pages.mode == HbmPages::Mode::kCount) {
+        homes.resident = std::min(step.total_pages(), run.hbm_pages.count);
+    }
+    homes.kept_hbm = most(step.kept_pages(), [&](std::int64_t kept) { return fits_hbm({homes.resident, kept}); });
+    if (run.hbm_pages.mode == HbmPages::Mode::kAuto) {
+        homes.resident = most(step.total_pages(), [&](std::int64_t resident) {
+            return fits_hbm({resident, homes.kept_hbm});
+        });
+    }
+    return plan_with(step, layout, homes);
+}
+
+Placement::Layout Placement::layout_of(const StepShape& step) {
+    const std::tuple key(step.run().keep, step.held_chunks(), step.kept_pages());
+    auto found = interferences_.find(key);
+    if (found == interferences_.end()) {
+        found = interferences_.emplace(key, interference_of(step)).first;
+    }
+    Layout layout{region_sizes(step)};
+    for (const Tier tier : {Tier::kHbm, Tier::kHost}) {
+        layout.bytes[static_cast<int>(tier)] = assign_offsets(layout.regions, tier, found->second);
+    }
+    return layout;
+}
+
+// Regions, then pools.
+Plan Placement::plan_with(const StepShape& step, const Layout& layout, Homes homes) const {
+    Plan plan;
+    plan.model = step.model();
+    plan.run = step.run();
+    plan.asked = asked_;
+    plan.regions = layout.regions;
+    plan.pools = make_pools(step, count_frames(step, homes.resident, homes.kept_hbm));
+    plan.resident_pages = homes.resident;
+    plan.kept_hbm = homes.kept_hbm;
+    plan.kept_host = step.kept_pages() - homes.kept_hbm;
+    plan.page_table_bytes = (2 * step.total_pages() + step.kept_chunks() * step.model().layers) * kPageRecord_bytes;
+    std::copy(std::begin(layout.bytes), std::end(layout.bytes), plan.arena_bytes);
+    for (PoolPlan& pool : plan.pools) {
+        std::int64_t& end = plan.arena_bytes[static_cast<int>(pool.tier)];
+        pool.offset_bytes = end;
+        end += pool.total_bytes();
+        plan.page_table_bytes +=
+            pool.frames * (kFrameStateRecord_bytes[static_cast<int>(pool.tier)] + kFrameAccessRecord_bytes);
+    }
+    return plan;
+}
+
+}  // namespace oomb::schedule

@@ -1,0 +1,42 @@
+#pragma once
+// Where pages have their homes and how many are kept: from the shapes and the budgets to a plan. Private to the
+// schedule; plan.hpp has the rule.
+
+#include <map>
+#include <tuple>
+
+#include "runtime/schedule/layout.hpp"
+#include "runtime/schedule/plan.hpp"
+
+namespace oomb::schedule {
+
+// Makes plans of one model and one cut of the sequence that differ in what is kept and held.
+class Placement {
+  public:
+    Placement(const ModelShape& model, const RunConfiguration& asked) : model_(model), asked_(asked) {}
+
+    // The plan for `run`, which is as asked but for `keep`, `held_chunks` and `kept_pages`. Of these only `kept_pages`
+    // may be auto: the most that fit.
+    Plan plan_of(const RunConfiguration& run);
+
+  private:
+    struct Homes {
+        std::int64_t resident = 0;  // K/V pages in HBM
+        std::int64_t kept_hbm = 0;
+    };
+    struct Layout {
+        RegionTable regions;
+        std::int64_t bytes[kTiers] = {0, 0};
+    };
+
+    Plan place(const StepShape& step);
+    Layout layout_of(const StepShape& step);
+    Plan plan_with(const StepShape& step, const Layout& layout, Homes homes) const;
+
+    const ModelShape& model_;
+    const RunConfiguration& asked_;
+    std::map<std::tuple<Keep, std::int64_t, std::int64_t>, Interference>
+        interferences_;  // keep, held chunks, kept pages
+};
+
+}  // namespace oomb::schedule
