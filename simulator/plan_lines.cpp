@@ -38,13 +38,10 @@ bool lives_all_step(const schedule::Plan& plan, RegionName name) {
     }
 }
 
-std::string explain(const schedule::Plan& plan, RegionName name, const schedule::Region& region) {
+std::string explain(RegionName name, const schedule::Region& region) {
     std::string text(schedule::explanation_of(name));
     if (region.slots > 1) {
         text += fmt::format("; {} slots", region.slots);
-    }
-    if (name == RegionName::kAttentionScratch && plan.run.device == DeviceKind::kCuda) {
-        text += "; estimated";
     }
     return text;
 }
@@ -68,8 +65,8 @@ void append_regions(const schedule::Plan& plan, Tier tier, std::vector<PlanLine>
         }
         const bool shares = !lives_all_step(plan, name);
         (shares ? members : lines)
-            .push_back({tier, std::string(schedule::name_of(name)), region.total_bytes(), explain(plan, name, region),
-                        shares});
+            .push_back(
+                {tier, std::string(schedule::name_of(name)), region.total_bytes(), explain(name, region), shares});
         packed -= shares ? 0 : region.total_bytes();
     }
     require(packed >= 0, "plan: the regions of {} are larger than its arena", name_of(tier));
@@ -143,6 +140,9 @@ std::vector<PlanLine> lines_of(const schedule::Plan& plan) {
                 lines.push_back(
                     {tier, std::string(title_of(pool.page_class)), pool.total_bytes(), explain(plan, pool, step)});
             }
+        }
+        if (tier == Tier::kHbm && plan.driver_bytes() > 0) {
+            lines.push_back({tier, "driver", plan.driver_bytes(), "CUDA context and modules of libraries, measured"});
         }
     }
     lines.push_back(

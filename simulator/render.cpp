@@ -109,9 +109,8 @@ std::string render_notes(const schedule::Plan& plan) {
     }
     if (plan.run.device == DeviceKind::kCuda) {
         text +=
-            "note: attention_scratch is a formula fitted to measurements of cuDNN's backward, not a reserved number\n"
-            "note: not counted: the CUDA context, the libraries' own workspaces (cuBLAS, cuDNN), the program itself;\n"
-            "      give --gpu-memory what is left to the run beside them\n";
+            "note: not counted: the program itself in host memory; what other processes hold of the GPU (give "
+            "--gpu-memory what they leave)\n";
     } else {
         text += "note: not counted: what LibTorch allocates inside an operation, the program itself\n";
     }

@@ -94,6 +94,10 @@ void add_what(CLI::App& app, RunFlags& flags) {
         ->type_name("bf16|fp32|fp64")
         ->default_str("bf16 with --device cuda, fp32 with cpu")
         ->group(kWhat);
+    app.add_flag("--deterministic", flags.deterministic,
+                 "the same bits twice, wherever pages lie. On cuda attention's backward is then slower and needs more "
+                 "memory (a smaller --window and --chunk need less); the CPU always does")
+        ->group(kWhat);
     app.add_flag("--no-optimizer", flags.no_optimizer, "no AdamW: gradients only, no room for its state")->group(kWhat);
 }
 
@@ -167,6 +171,7 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
                                 {{"bf16", DType::kBF16}, {"fp32", DType::kF32}, {"fp64", DType::kF64}});
     run.accumulator = run.compute == DType::kF64 ? DType::kF64 : DType::kF32;
     run.optimizer = !flags.no_optimizer;
+    run.deterministic = flags.deterministic;
     run.gpu_memory_bytes = parse_budget("--gpu-memory", flags.gpu_memory, cuda ? kDefaultGpuMemory : nullptr);
     run.host_memory_bytes = parse_budget("--host-memory", flags.host_memory, cuda ? kDefaultHostMemory : nullptr);
     validate(run);

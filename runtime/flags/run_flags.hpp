@@ -31,6 +31,7 @@ struct RunFlags {
     std::string device = "cpu";
     std::string dtype;  // empty: bf16 on cuda, fp32 on cpu
     bool no_optimizer = false;
+    bool deterministic = false;
 };
 
 // Budgets with --device cuda where none is given: an H200 with 141 GB in a machine that lends 125 GiB to the process.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/core/units.hpp"
 #include "runtime/schedule/region.hpp"
 #include "runtime/schedule/step_shape.hpp"
 
@@ -25,6 +26,10 @@ struct PoolPlan {
     std::int64_t total_bytes() const { return plane_offset_bytes(plane_bytes.size()); }
 };
 
+// GPU memory that a process holds outside its arena: the CUDA context (518 MiB with driver 580 on an H200) and the
+// modules of cuBLASLt, cuDNN and our kernels (17 MiB). Measured; the driver owns it, so another one may differ.
+inline constexpr std::int64_t kDriver_bytes = 536 * kMiB;
+
 struct Plan {
     ModelShape model;
     RunConfiguration asked;  // as make_plan got it
@@ -36,8 +41,10 @@ struct Plan {
     std::int64_t arena_bytes[kTiers] = {0, 0};
     std::int64_t page_table_bytes = 0;  // host memory outside the arena: one record per page and per frame
 
+    // GPU memory outside the arena, 0 on the CPU.
+    std::int64_t driver_bytes() const { return run.device == DeviceKind::kCuda ? kDriver_bytes : 0; }
     std::int64_t peak_bytes(Tier tier) const {
-        return arena_bytes[static_cast<int>(tier)] + (tier == Tier::kHost ? page_table_bytes : 0);
+        return arena_bytes[static_cast<int>(tier)] + (tier == Tier::kHost ? page_table_bytes : driver_bytes());
     }
     std::int64_t kept_pages() const { return kept_hbm + kept_host; }
     const PoolPlan* pool(Tier tier, PageClass page_class) const;

@@ -29,6 +29,7 @@ Json run_to_json(const RunConfiguration& run) {
             {"compute_dtype", name_of(run.compute)},
             {"accumulator_dtype", name_of(run.accumulator)},
             {"optimizer", run.optimizer},
+            {"deterministic", run.deterministic},
             {"gpu_memory_bytes", run.gpu_memory_bytes},
             {"host_memory_bytes", run.host_memory_bytes}};
 }
@@ -73,6 +74,7 @@ std::string to_json(const Plan& plan) {
     json["regions"] = regions_to_json(plan.regions);
     json["pools"] = pools_to_json(plan.pools);
     json["page_table_bytes"] = plan.page_table_bytes;
+    json["driver_bytes"] = plan.driver_bytes();
     json["peak_bytes"] = {{"hbm", plan.peak_bytes(Tier::kHbm)}, {"host", plan.peak_bytes(Tier::kHost)}};
     return json.dump(2) + "\n";
 }

@@ -92,10 +92,8 @@ class Backend : public issue::IssuedSink {
     virtual CopyTotals copied(schedule::Engine /*engine*/) const { return {}; }
     // Since the start: the compute engine had an operation at its head that could not start because of a copy.
     virtual double exposed_copy_seconds() const { return 0.0; }
-    // Most GPU memory of this process as the driver counts it, and the part of it outside the arena that was allowed
-    // for: context, kernels, libraries. Nothing where there is no driver or it does not say.
+    // Most GPU memory of this process as the driver counts it. Nothing where there is no driver or it does not say.
     virtual std::optional<std::int64_t> driver_peak_bytes() const { return std::nullopt; }
-    virtual std::optional<std::int64_t> driver_allowance_bytes() const { return std::nullopt; }
     virtual DeviceReading device_reading() const { return {}; }
 
     // Called after each operation, from the thread that ran it.

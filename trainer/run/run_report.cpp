@@ -31,18 +31,13 @@ std::int64_t planned_resident_bytes(const schedule::Plan& plan) {
     return device + plan.peak_bytes(Tier::kHost);
 }
 
-std::optional<std::int64_t> planned_driver_bytes(const RunView& run) {
-    const std::optional<std::int64_t> allowance = run.backend.driver_allowance_bytes();
-    return allowance ? std::optional(run.plan.peak_bytes(Tier::kHbm) + *allowance) : std::nullopt;
-}
-
 Json memory_json(const RunView& run) {
     const auto arena = [&](Tier tier) {
         return beside(run.plan.arena_bytes[static_cast<int>(tier)], run.backend.touched_bytes(tier));
     };
     return {{"hbm", arena(Tier::kHbm)},
             {"host", arena(Tier::kHost)},
-            {"driver", beside(or_null(planned_driver_bytes(run)), or_null(run.backend.driver_peak_bytes()))},
+            {"driver", beside(run.plan.peak_bytes(Tier::kHbm), or_null(run.backend.driver_peak_bytes()))},
             {"library", beside(nullptr, run.backend.library_peak_bytes())},
             {"resident", beside(planned_resident_bytes(run.plan), peak_resident_bytes())}};
 }
@@ -115,9 +110,7 @@ std::string memory_rows(const RunView& run) {
     };
     arena(Tier::kHbm, "device arena");
     if (const auto driver = run.backend.driver_peak_bytes()) {
-        const auto planned = planned_driver_bytes(run);
-        text += text_row("GPU, as the driver counts", planned ? format_bytes(*planned) : "not planned",
-                         format_bytes(*driver));
+        text += bytes_row("GPU, as the driver counts", plan.peak_bytes(Tier::kHbm), *driver);
     }
     arena(Tier::kHost, "host arena");
     for (const schedule::PoolPlan& pool : plan.pools) {

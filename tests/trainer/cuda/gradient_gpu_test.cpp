@@ -79,6 +79,29 @@ TEST_CASE("fp32: contexts and chunks, resident and offloaded, kept and not") {
     }
 }
 
+TEST_CASE("fp32 and bf16: every choice of what is kept") {
+    for (const DType type : {DType::kF32, DType::kBF16}) {
+        const auto check = [&](RunConfiguration run) {
+            ModelShape shape = gpu_shape();
+            shape.qk_norm = true;
+            shape.qkv_bias = true;
+            const auto sequences = one_sequence(run, shape);
+            type == DType::kF32 ? check_fp32(shape, run, sequences) : check_bf16(shape, run, sequences);
+        };
+        const RunConfiguration run = gpu_run(243, 64, type);
+        for (const Keep keep : {Keep::kNone, Keep::kInput, Keep::kOutput, Keep::kInputAndOutput}) {
+            check(offloaded(run, keep));
+            for (const std::int64_t held : {1, 2, 4}) {
+                RunConfiguration holds = offloaded(run, keep);
+                holds.held_chunks = {Amount::Mode::kCount, held};
+                if (!keeps_input(keep)) {
+                    check(holds);
+                }
+            }
+        }
+    }
+}
+
 TEST_CASE("fp32: biases, Q/K norm, tied embeddings, each and together") {
     for (int bits = 1; bits < 16; ++bits) {
         ModelShape shape = gpu_shape();
