@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Seconds and bytes of gradient steps of the Qwen2.5-7B shape on one GPU: lean, best and, beside them, a peer.
+
+    python bench/measure_steps.py --train build/bin/oomb-train --out FILE.json [--rows NAME,...] [--peers FOLDER]
+
+Random weights and tokens. Every row is a process of its own; its first step warms up and is left out where there are
+more. --peers names a folder with the peers' programs (hf.py), run between the rows. One JSON file at the end: the
+readings, medians, the commands, the machine.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+COMMON = ["--synthetic", "--no-optimizer", "--device", "cuda", "--chunk", "8K"]
+LEAN = ["--offload", "host", "--hbm-pages", "ring", "--keep", "none"]
+# name: context, steps, flags
+ROWS = {
+    "8K lean": ("8K", 6, LEAN),
+    "8K best": ("8K", 6, ["--held-chunks", "1", "--logit-tile", "4K"]),
+    "32K lean": ("32K", 4, [*LEAN, "--window", "32K"]),
+    "32K best": ("32K", 4, ["--held-chunks", "3", "--keep", "o", "--window", "32K", "--logit-tile", "4K"]),
+    "64K lean": ("64K", 3, [*LEAN, "--window", "32K"]),
+    "64K resident": ("64K", 3, ["--keep", "none", "--window", "32K"]),
+    "64K best": ("64K", 3, ["--held-chunks", "3", "--keep", "o", "--offload", "host", "--window", "64K", "--logit-tile",
+                            "4K"]),
+    "128K lean": ("128K", 1, [*LEAN, "--window", "32K"]),
+    "128K best": ("128K", 1, ["--held-chunks", "3", "--keep", "o", "--offload", "host", "--window", "64K",
+                              "--logit-tile", "4K"]),
+    "256K lean": ("256K", 1, [*LEAN, "--window", "32K"]),
+    "256K best": ("256K", 1, ["--held-chunks", "2", "--keep", "o", "--offload", "host", "--window", "64K",
+                              "--logit-tile", "4K"]),
+}
+
+
+def gpu_state():
+    fields = "name,driver_version,clocks.sm,power.draw,temperature.gpu"
+    found = subprocess.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"], capture_output=True, text=True)
+    return found.stdout.strip()
+
+
+def measure(train, model, name):
+    context, steps, flags = ROWS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        metrics = pathlib.Path(folder) / "metrics.jsonl"
+        command = [str(train), *COMMON, "--model", model, "--context", context, "--steps", str(steps), *flags,
+                   "--metrics", str(metrics)]
+        begin = time.monotonic()
+        run = subprocess.run(command, capture_output=True, text=True)
+        row = {"row": name, "context": context, "command": " ".join(["oomb-train", *command[1:-2]]),
+               "process_seconds": round(time.monotonic() - begin, 1), "exit": run.returncode}
+        if run.returncode != 0:
+            row["error"] = run.stderr[-2000:]
+            return row
+        lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    counted = lines[1:] if len(lines) > 1 else lines
+    seconds = [line["seconds"]["total"] for line in counted]
+    last = counted[-1]
+    row.update(
+        warm=len(lines) > 1,
+        seconds=[round(value, 4) for value in seconds],
+        median_seconds=statistics.median(seconds),
+        tokens_per_second=last["tokens"] / statistics.median(seconds),
+        phases={phase: statistics.median(line["seconds"][phase] for line in counted)
+                for phase in ("fill", "forward", "backward", "optimizer")},
+        peak_bytes=last["peak_bytes"],
+        copies=last["copies"],
+        joules_per_token=last["device"]["joules"] / last["tokens"] if last["device"]["joules"] else None,
+        watts=last["device"]["watts"],
+        clock_mhz=last["device"]["clock_mhz"],
+        loss=last["loss"],
+    )
+    return row
+
+
+def measure_peer(folder, contexts):
+    command = [sys.executable, "hf.py", "--ctx", contexts, "--layers", "28"]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    results = [json.loads(line[len("RESULT "):]) for line in run.stdout.splitlines() if line.startswith("RESULT ")]
+    return {"command": " ".join(command[1:]), "exit": run.returncode, "results": results,
+            **({"error": run.stderr[-2000:]} if run.returncode else {})}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--train", required=True, type=pathlib.Path)
+    parser.add_argument("--out", required=True, type=pathlib.Path)
+    parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--model", default=str(ROOT / "models/qwen2.5-7b.json"))
+    parser.add_argument("--peers", type=pathlib.Path)
+    parser.add_argument("--peer-contexts", default="8192,8192,32768,65536")
+    arguments = parser.parse_args()
+    names = arguments.rows.split(",")
+    if unknown := [name for name in names if name not in ROWS]:
+        sys.exit(f"--rows: {', '.join(unknown)} unknown; there are {', '.join(ROWS)}")
+    version = subprocess.run([str(arguments.train), "--version"], capture_output=True, text=True).stdout.strip()
+    result = {"oomb": version, "gpu_before": gpu_state(), "rows": []}
+    for name in names:
+        row = measure(arguments.train.resolve(), arguments.model, name)
+        result["rows"].append(row)
+        found = f"{row['median_seconds']:.3f} s, {row['peak_bytes']['driver'] / 2**30:.1f} GiB" if row["exit"] == 0 else row["error"]
+        print(f"{name}: {found}", flush=True)
+        arguments.out.write_text(json.dumps(result, indent=1))
+    if arguments.peers:
+        result["peer"] = measure_peer(arguments.peers, arguments.peer_contexts)
+        print(json.dumps(result["peer"]["results"]), flush=True)
+    result["gpu_after"] = gpu_state()
+    arguments.out.write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
