@@ -12,7 +12,7 @@ __device__ inline void sine_and_cosine(double angle, double* sine, double* cosin
 __device__ inline void sine_and_cosine(double angle, float* sine, float* cosine) {
     constexpr double kTurn = 6.283185307179586;
     constexpr double kTurnRest = 2.4492935982947064e-16;
-    const double turns = rint(angle / kTurn);
+    const double turns = rint(angle * (1 / kTurn));
     sincosf(static_cast<float>(fma(-turns, kTurnRest, fma(-turns, kTurn, angle))), sine, cosine);
 }
 

@@ -45,12 +45,13 @@ TEST_CASE_TEMPLATE("RMSNorm with a block per row, rows and columns left over", S
     }
 }
 
+// More rows than a block looks at in one go, more columns than a block has; tokens on 16 bytes and beside them.
 TEST_CASE_TEMPLATE("embedding in packs, with rows of a token far apart", Set, OOMB_KERNEL_SETS) {
     using T = typename Set::Storage;
     using A = Accumulator<T>;
-    constexpr std::int64_t kRows = 700;
+    constexpr std::int64_t kRows = 2100;
     constexpr std::int64_t kVocab = 50;
-    constexpr std::int64_t kWidth = 1032;
+    constexpr std::int64_t kWidth = 4104;
     std::vector<std::int32_t> tokens(kRows);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
         tokens[i] = static_cast<std::int32_t>(i * i % kVocab);
@@ -58,13 +59,17 @@ TEST_CASE_TEMPLATE("embedding in packs, with rows of a token far apart", Set, OO
     const auto table_values = random_values<T>(kVocab * kWidth, 1);
     const auto dy_values = random_values<T>(kRows * kWidth, 2);
     const auto expected = oracle::embedding(tokens, table_values, dy_values, kWidth);
-    typename Set::template Buffer<std::int32_t> ids(tokens);
     typename Set::template Buffer<T> table(narrow<T>(table_values)), dy(narrow<T>(dy_values)), y(dy);
-    typename Set::template Buffer<A> d_table(std::vector<A>(kVocab * kWidth, A(0)));
-    Set::embedding_forward({ids.data(), table.data(), y.data(), kRows, kVocab, kWidth});
-    CHECK(widen(y.values()) == expected.y);
-    Set::embedding_backward({ids.data(), dy.data(), d_table.data(), kRows, kVocab, kWidth});
-    CHECK(relative_error(d_table.values(), expected.d_table) < kTolerance<T, A>);
+    for (const std::int64_t shift : {0, 1}) {
+        std::vector<std::int32_t> shifted(static_cast<std::size_t>(shift), 7);
+        shifted.insert(shifted.end(), tokens.begin(), tokens.end());
+        typename Set::template Buffer<std::int32_t> ids(shifted);
+        typename Set::template Buffer<A> d_table(std::vector<A>(kVocab * kWidth, A(0)));
+        Set::embedding_forward({ids.data() + shift, table.data(), y.data(), kRows, kVocab, kWidth});
+        CHECK(widen(y.values()) == expected.y);
+        Set::embedding_backward({ids.data() + shift, dy.data(), d_table.data(), kRows, kVocab, kWidth});
+        CHECK(relative_error(d_table.values(), expected.d_table) < kTolerance<T, A>);
+    }
 }
 
 TEST_CASE_TEMPLATE("tokens and targets outside the vocabulary poison and never reach out of bounds", Set,
