@@ -22,8 +22,12 @@ std::string tokens_flag(std::string_view flag, std::int64_t tokens) {
                               : fmt::format("{} {}", flag, tokens);
 }
 
+bool keeps(const RunConfiguration& run) {
+    return run.keep != Keep::kNone && run.keep != Keep::kAuto;
+}
+
 bool holds(const RunConfiguration& run) {
-    return run.held_chunks.of(1) > 0;
+    return run.held_chunks.mode == Amount::Mode::kAll || run.held_chunks.count > 0;
 }
 
 std::string join(const std::string& flags, const std::string& more) {
@@ -51,12 +55,12 @@ class Changes {
         add(changes, offloads && run_.hbm_pages.mode != HbmPages::Mode::kRing, "--hbm-pages ring", [](auto& run) {
             run.hbm_pages = {HbmPages::Mode::kRing, 0};
         });
+        add(changes, holds(run_), "--held-chunks auto", [](auto& run) { run.held_chunks = {Amount::Mode::kAuto, 0}; });
         add(changes, holds(run_), "--held-chunks 0", [](auto& run) { run.held_chunks = {}; });
-        add(changes, run_.keep != Keep::kNone && run_.kept_pages.mode != Amount::Mode::kAuto, "--kept-pages auto",
-            [](auto& run) {
-                run.kept_pages = {Amount::Mode::kAuto, 0};
-            });
-        add(changes, run_.keep != Keep::kNone, "--keep none", [](auto& run) { run.keep = Keep::kNone; });
+        add(changes, keeps(run_) && run_.kept_pages.mode != Amount::Mode::kAuto, "--kept-pages auto", [](auto& run) {
+            run.kept_pages = {Amount::Mode::kAuto, 0};
+        });
+        add(changes, keeps(run_), "--keep none", [](auto& run) { run.keep = Keep::kNone; });
         add(changes, offloads, "--offload none", [](auto& run) {
             run.offload = Offload::kNone;
             run.hbm_pages = {};
@@ -177,7 +181,7 @@ Change all_savings(const RunConfiguration& run) {
         all.run.held_chunks = {};
         all.text = join(all.text, "--held-chunks 0");
     }
-    if (run.keep != Keep::kNone) {
+    if (keeps(run)) {
         all.run.keep = Keep::kNone;
         all.text = join(all.text, "--keep none");
     }

@@ -53,6 +53,11 @@ std::string render_model(const ModelShape& model, const std::string& name) {
         format_count(model.max_positions), render_rope(model.rope));
 }
 
+// What was asked, and what the plan made of it where it was left to the plan.
+std::string decided(std::string_view asked, std::string_view found) {
+    return asked == "auto" ? fmt::format("auto ({})", found) : std::string(asked);
+}
+
 std::string render_run(const schedule::Plan& plan) {
     const RunConfiguration& run = plan.asked;
     const schedule::StepShape step(plan.model, plan.run);
@@ -65,7 +70,9 @@ std::string render_run(const schedule::Plan& plan) {
         format_count(step.pages()), format_count(run.page_tokens), format_count(run.window_tokens),
         format_count(run.logit_tile_tokens), name_of(run.device), name_of(run.compute), name_of(run.accumulator),
         name_of(run.attention), run.optimizer ? "AdamW" : "no optimizer", name_of(run.offload), to_text(run.hbm_pages),
-        name_of(run.keep), to_text(run.kept_pages), to_text(run.held_chunks));
+        decided(name_of(run.keep), name_of(plan.run.keep)),
+        decided(to_text(run.kept_pages), format_count(plan.kept_pages())),
+        decided(to_text(run.held_chunks), format_count(step.held_chunks())));
 }
 
 std::string render_row(std::string_view name, std::int64_t bytes, std::string_view text) {

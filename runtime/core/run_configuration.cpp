@@ -25,7 +25,8 @@ void check_multiple(std::string_view flag, std::int64_t found, std::int64_t page
 
 void check_held(const RunConfiguration& run) {
     if (run.held_chunks.count < 0) {
-        fail<UsageError>("--held-chunks: found {}, allowed is all or a number of chunks from 0", run.held_chunks.count);
+        fail<UsageError>("--held-chunks: found {}, allowed is auto, all or a number of chunks from 0",
+                         run.held_chunks.count);
     }
     const bool holds = run.held_chunks.mode == Amount::Mode::kAll || run.held_chunks.count > 0;
     if (holds && keeps_input(run.keep)) {
@@ -118,6 +119,8 @@ std::string_view name_of(Keep keep) {
             return "o";
         case Keep::kInputAndOutput:
             return "xo";
+        case Keep::kAuto:
+            return "auto";
     }
     return "";
 }

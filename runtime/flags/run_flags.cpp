@@ -51,15 +51,14 @@ HbmPages parse_hbm_pages(const std::string& text) {
     return {HbmPages::Mode::kCount, parse_count("--hbm-pages", text, "auto, ring or a whole number of pages")};
 }
 
-Amount parse_amount(std::string_view flag, const std::string& text, std::string_view unit, bool has_auto) {
-    if (has_auto && text == "auto") {
+Amount parse_amount(std::string_view flag, const std::string& text, std::string_view unit) {
+    if (text == "auto") {
         return {Amount::Mode::kAuto, 0};
     }
     if (text == "all") {
         return {Amount::Mode::kAll, 0};
     }
-    return {Amount::Mode::kCount,
-            parse_count(flag, text, fmt::format("{}all or a whole number of {}", has_auto ? "auto, " : "", unit))};
+    return {Amount::Mode::kCount, parse_count(flag, text, fmt::format("auto, all or a whole number of {}", unit))};
 }
 
 std::int64_t parse_budget(std::string_view flag, const std::string& text, const char* fallback) {
@@ -123,16 +122,18 @@ void add_places(CLI::App& app, RunFlags& flags) {
         "where operations run. cpu: an arena in host memory plays the GPU's part");
     add("--offload", flags.offload, "none|host", flags.offload,
         "host: K/V pages and their gradients move to host memory");
-    add("--keep", flags.keep, "none|x|o|xo", flags.keep,
+    add("--keep", flags.keep, "none|x|o|xo|auto", flags.keep,
         "what the fill keeps of each chunk and layer. none: all is computed again; x: layer input, no second forward; "
-        "o: attention output and log-sum-exp, a second forward without attention; xo: all three");
+        "o: attention output and log-sum-exp, a second forward without attention; xo: all three; auto: what takes the "
+        "fewest operations of all that fits the budgets (with --kept-pages auto also in part)");
     add("--kept-pages", flags.kept_pages, "auto|all|N", flags.kept_pages,
         "how many pages, one per chunk and layer, --keep keeps, the latest chunks first; whole chunks with x and xo. "
         "auto: as many as the budgets hold. Under --offload host they stay in GPU memory as far as its budget reaches, "
         "before K/V pages do; with --hbm-pages ring all go to the host");
-    add("--held-chunks", flags.held_chunks, "N|all", flags.held_chunks,
+    add("--held-chunks", flags.held_chunks, "auto|all|N", flags.held_chunks,
         "chunks whose activations stay in GPU memory until their backward, which then repeats no matrix product. 1: of "
-        "the chunk at hand; 2 and more: also of the last chunks, from the fill on");
+        "the chunk at hand; 2 and more: also of the last chunks, from the fill on; auto: as for --keep, of both "
+        "together");
     add("--hbm-pages", flags.hbm_pages, "auto|ring|N", flags.hbm_pages,
         "K/V pages, counted over all layers, that stay in GPU memory under --offload host. auto: as many as the budget "
         "holds; ring: none, GPU memory does not depend on the context");
@@ -161,11 +162,14 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
     run.logit_tile_tokens = parse_tokens("--logit-tile", flags.logit_tile);
     run.attention = choose<AttentionMode>("--attention", flags.attention, {{"dense", AttentionMode::kDense}});
     run.offload = choose<Offload>("--offload", flags.offload, {{"none", Offload::kNone}, {"host", Offload::kHost}});
-    run.keep =
-        choose<Keep>("--keep", flags.keep,
-                     {{"none", Keep::kNone}, {"x", Keep::kInput}, {"o", Keep::kOutput}, {"xo", Keep::kInputAndOutput}});
-    run.kept_pages = parse_amount("--kept-pages", flags.kept_pages, "pages", true);
-    run.held_chunks = parse_amount("--held-chunks", flags.held_chunks, "chunks", false);
+    run.keep = choose<Keep>("--keep", flags.keep,
+                            {{"none", Keep::kNone},
+                             {"x", Keep::kInput},
+                             {"o", Keep::kOutput},
+                             {"xo", Keep::kInputAndOutput},
+                             {"auto", Keep::kAuto}});
+    run.kept_pages = parse_amount("--kept-pages", flags.kept_pages, "pages");
+    run.held_chunks = parse_amount("--held-chunks", flags.held_chunks, "chunks");
     run.hbm_pages = parse_hbm_pages(flags.hbm_pages);
     run.compute = choose<DType>("--dtype", flags.dtype.empty() ? (cuda ? "bf16" : "fp32") : flags.dtype,
                                 {{"bf16", DType::kBF16}, {"fp32", DType::kF32}, {"fp64", DType::kF64}});

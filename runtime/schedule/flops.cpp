@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/schedule/chunk_policy.hpp"
+
 namespace oomb::schedule {
 
 double attention_pairs(const AttentionCost& cost) {
@@ -29,6 +31,65 @@ double flops_of(const Cost& cost) {
         return per_pair * static_cast<double>(attention->query_heads) * attention_pairs(*attention);
     }
     return 0.0;
+}
+
+namespace {
+
+// Parameters of the matrices that a layer multiplies with, and how often attention runs forward.
+struct LayerWork {
+    double parameters = 0;
+    int attentions = 0;
+};
+
+double projected(const ModelShape& model, std::uint32_t parts) {
+    const std::int64_t kv = ((parts & kKeyPart) != 0 ? 1 : 0) + ((parts & kValuePart) != 0 ? 1 : 0);
+    const std::int64_t width = ((parts & kQueryPart) != 0 ? model.query_width() : 0) + kv * model.kv_width();
+    return static_cast<double>(model.hidden * width);
+}
+
+LayerWork work_of(const ModelShape& model, const ChunkPolicy& policy, std::int64_t layer) {
+    const auto output = static_cast<double>(model.hidden * model.query_width());
+    const auto down = static_cast<double>(model.hidden * model.ffn), gate_up = 2 * down;
+    const double qkv = projected(model, kQueryPart | kKeyPart | kValuePart);
+    LayerWork work;
+    const auto add = [&](const ForwardPass& pass) {
+        work.parameters +=
+            projected(model, pass.projects) + (pass.gate_up ? output + gate_up : 0) + (pass.down ? down : 0);
+        work.attentions += pass.attends ? 1 : 0;
+    };
+    if (policy.filled()) {
+        add(policy.fill(layer));
+    }
+    if (policy.runs_forward()) {
+        add(policy.forward(layer));
+    }
+    const BackwardPass backward = policy.backward(layer);
+    const bool last = layer + 1 == model.layers;
+    work.parameters +=
+        projected(model, backward.projects) + (backward.repeats_mlp ? output + gate_up : 0) + (last ? down : 0);
+    work.attentions += backward.attends ? 1 : 0;
+    work.parameters += 2 * (qkv + output + gate_up + down);  // gradients by input and by weight
+    return work;
+}
+
+}  // namespace
+
+double step_flops(const StepShape& step) {
+    const ModelShape& model = step.model();
+    const auto per_pair = static_cast<double>(4 * model.head_dim * model.query_heads);
+    constexpr double kBackward = 2.5;  // attention's backward in forwards
+    double flops = 0;
+    for (std::int64_t chunk = 0; chunk < step.chunks(); ++chunk) {
+        const ChunkPolicy policy(step, chunk);
+        const auto rows = static_cast<double>(step.tokens_of(chunk));
+        const double pairs = rows * static_cast<double>(step.first_token(chunk)) + rows * (rows + 1) / 2;
+        flops += 2 * rows * 3 * static_cast<double>(model.vocab * model.hidden);
+        for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+            const LayerWork work = work_of(model, policy, layer);
+            flops += 2 * rows * work.parameters + per_pair * pairs * (work.attentions + kBackward);
+        }
+    }
+    return flops;
 }
 
 }  // namespace oomb::schedule

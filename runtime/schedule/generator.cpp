@@ -20,7 +20,12 @@ std::int32_t held_slots(const StepShape& step) {
 
 SequenceGenerator::SequenceGenerator(const StepShape& step, std::int64_t sequence, bool first_of_step,
                                      OperationSink& sink)
-    : step_(step), sink_(sink), sequence_(sequence), first_of_step_(first_of_step), policy_(step, 0) {}
+    : step_(step),
+      sink_(sink),
+      sequence_(sequence),
+      first_of_step_(first_of_step),
+      slots_(activation_slots(step)),
+      policy_(step, 0) {}
 
 void SequenceGenerator::generate() {
     if (first_of_step_) {
@@ -110,8 +115,7 @@ void SequenceGenerator::emit_page_copies(Kind kind, Engine engine, std::int64_t 
 }
 
 std::int32_t SequenceGenerator::slot(std::int64_t layer) const {
-    const std::int64_t slots = activation_slots(step_);
-    return static_cast<std::int32_t>((policy_.set() * step_.model().layers + layer) % slots);
+    return static_cast<std::int32_t>((policy_.set() * step_.model().layers + layer) % slots_);
 }
 
 // The use of linear QKV, residual stream or gate and up in this layer. Held, they have a slot of their own, no life.

@@ -83,6 +83,7 @@ class SequenceGenerator {
     OperationSink& sink_;
     std::int64_t sequence_;
     bool first_of_step_;
+    std::int64_t slots_;
     Phase phase_ = Phase::kFill;
     std::int64_t chunk_ = 0;
     ChunkPolicy policy_;

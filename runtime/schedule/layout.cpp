@@ -53,7 +53,7 @@ void shorten_kept(const StepShape& step, RunConfiguration& run, std::int64_t lay
 
 }  // namespace
 
-Interference interference_of(const StepShape& step) {
+StepShape representative_of(const StepShape& step) {
     ModelShape model = step.model();
     RunConfiguration run = step.run();
     model.layers = std::min<std::int64_t>(model.layers, 3);
@@ -62,10 +62,14 @@ Interference interference_of(const StepShape& step) {
     run.logit_tile_tokens = many_tiles ? divide_up(step.longest_chunk(), 2) : step.longest_chunk();
     shorten_kept(step, run, model.layers);
     run.context_tokens = std::min(run.context_tokens, 4 * run.chunk_tokens);
-    const StepShape short_step(model, run);
+    return {model, run};
+}
+
+Interference interference_of(const StepShape& step) {
+    const StepShape representative = representative_of(step);
     LivenessRecorder recorder;
-    SequenceGenerator(short_step, 0, true, recorder).generate();
-    generate_optimizer(short_step, recorder);
+    SequenceGenerator(representative, 0, true, recorder).generate();
+    generate_optimizer(representative, recorder);
     return recorder.interference();
 }
 

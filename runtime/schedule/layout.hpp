@@ -22,7 +22,10 @@ class LivenessRecorder : public OperationSink {
     Interference together_{};
 };
 
-// Interference of the step, from a step of the same structure with few layers, chunks and windows.
+// A step of the same structure with few layers, chunks and windows.
+StepShape representative_of(const StepShape& step);
+
+// Interference of the step, from its representative.
 Interference interference_of(const StepShape& step);
 
 // Gives each region of `tier` its offset; returns the bytes from 0 to the end of the last one.

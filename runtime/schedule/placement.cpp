@@ -62,17 +62,6 @@ std::vector<PoolPlan> make_pools(const StepShape& step, const FrameCounts& count
     return pools;
 }
 
-// The largest n up to `all` for which fits(n), which holds up to some n and not beyond; 0 where it never does.
-template <class Fits>
-std::int64_t most(std::int64_t all, const Fits& fits) {
-    std::int64_t yes = 0, no = all + 1;
-    while (no - yes > 1) {
-        const std::int64_t middle = yes + (no - yes) / 2;
-        (fits(middle) ? yes : no) = middle;
-    }
-    return yes;
-}
-
 }  // namespace
 
 Plan Placement::plan_of(const RunConfiguration& run) {
@@ -122,7 +111,8 @@ Plan Placement::place(const StepShape& step) {
 }
 
 Placement::Layout Placement::layout_of(const StepShape& step) {
-    const std::tuple key(step.run().keep, step.held_chunks(), step.kept_pages());
+    const StepShape representative = representative_of(step);
+    const std::tuple key(step.run().keep, representative.held_chunks(), representative.kept_pages());
     auto found = interferences_.find(key);
     if (found == interferences_.end()) {
         found = interferences_.emplace(key, interference_of(step)).first;

@@ -10,6 +10,17 @@
 
 namespace oomb::schedule {
 
+// The largest n up to `all` for which fits(n), which holds up to some n and not beyond; 0 where it never does.
+template <class Fits>
+std::int64_t most(std::int64_t all, const Fits& fits) {
+    std::int64_t yes = 0, no = all + 1;
+    while (no - yes > 1) {
+        const std::int64_t middle = yes + (no - yes) / 2;
+        (fits(middle) ? yes : no) = middle;
+    }
+    return yes;
+}
+
 // Makes plans of one model and one cut of the sequence that differ in what is kept and held.
 class Placement {
   public:
@@ -35,8 +46,8 @@ class Placement {
 
     const ModelShape& model_;
     const RunConfiguration& asked_;
-    std::map<std::tuple<Keep, std::int64_t, std::int64_t>, Interference>
-        interferences_;  // keep, held chunks, kept pages
+    // By what may differ between representative steps: keep, held chunks, kept pages.
+    std::map<std::tuple<Keep, std::int64_t, std::int64_t>, Interference> interferences_;
 };
 
 }  // namespace oomb::schedule

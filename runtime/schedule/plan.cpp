@@ -1,7 +1,7 @@
 #include "runtime/schedule/plan.hpp"
 
 #include "runtime/core/error.hpp"
-#include "runtime/schedule/placement.hpp"
+#include "runtime/schedule/choice.hpp"
 
 namespace oomb::schedule {
 namespace {
@@ -55,7 +55,7 @@ Plan make_plan(const ModelShape& model, const RunConfiguration& run) {
     validate(run);
     const StepShape step(model, run);
     check_coordinates(step);
-    return Placement(model, run).plan_of(run);
+    return choose_plan(model, run);
 }
 
 std::vector<Shortfall> shortfalls(const Plan& plan) {

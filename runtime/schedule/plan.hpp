@@ -33,7 +33,7 @@ inline constexpr std::int64_t kDriver_bytes = 536 * kMiB;
 struct Plan {
     ModelShape model;
     RunConfiguration asked;  // as make_plan got it
-    RunConfiguration run;    // as it is carried out: nothing in `kept_pages` is auto
+    RunConfiguration run;    // as it is carried out: nothing kept or held is auto
     RegionTable regions;
     std::vector<PoolPlan> pools;               // only pools with frames
     std::int64_t resident_pages = 0;           // K/V pages whose home is HBM, first in time order over all layers
@@ -60,6 +60,10 @@ struct Plan {
 // 3. with `--hbm-pages auto` K/V pages in the HBM that is left, the rest on the host.
 // `--kept-pages auto` is the largest number for which both tiers hold what this gives them (so K/V pages that have no
 // room on the host push kept pages out), 0 where nothing fits. Without offload everything is in HBM.
+//
+// `--keep auto` and `--held-chunks auto` are the pair with the fewest FLOPs of a step (flops.hpp) among those that fit
+// both budgets; of equals the one with less memory; where none fits nothing is held and kept. Without a budget all
+// chunks are held. Of more than 32 numbers of held chunks that fit, 32 are tried, evenly spread.
 Plan make_plan(const ModelShape& model, const RunConfiguration& run);
 
 // A tier that the plan does not fit into; a budget of 0 is no limit.

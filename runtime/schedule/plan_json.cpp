@@ -70,6 +70,8 @@ std::string to_json(const Plan& plan) {
     json["model"] = model_to_json(plan.model);
     json["run"] = run_to_json(plan.asked);
     json["resident_pages"] = plan.resident_pages;
+    json["keep"] = name_of(plan.run.keep);
+    json["held_chunks"] = StepShape(plan.model, plan.run).held_chunks();
     json["kept_pages"] = {{"hbm", plan.kept_hbm}, {"host", plan.kept_host}};
     json["regions"] = regions_to_json(plan.regions);
     json["pools"] = pools_to_json(plan.pools);

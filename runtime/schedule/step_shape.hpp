@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "runtime/core/error.hpp"
 #include "runtime/core/model_shape.hpp"
 #include "runtime/core/page_set.hpp"
 #include "runtime/core/run_configuration.hpp"
@@ -88,6 +89,8 @@ inline std::int64_t StepShape::keepable_chunks() const {
             return 0;
         case Keep::kInputAndOutput:
             return chunks();
+        case Keep::kAuto:
+            fail<InternalError>("what is kept is asked for before the plan has decided it");
         default:
             return chunks() - std::max<std::int64_t>(1, held_chunks());
     }

@@ -92,12 +92,17 @@ TEST_CASE("held chunks: a number or all, and not beside kept inputs") {
                          doctest::Contains("take --held-chunks 0, or --keep o, or --keep none"), UsageError);
     flags.keep = "x";
     CHECK_THROWS_AS(to_run_configuration(flags), UsageError);
+    flags.held_chunks = "auto";
+    CHECK(to_run_configuration(flags).held_chunks.mode == Amount::Mode::kAuto);
+    flags.held_chunks = "2";
+    flags.keep = "auto";
+    CHECK(to_run_configuration(flags).keep == Keep::kAuto);
     flags.keep = "o";
     CHECK(to_run_configuration(flags).keep == Keep::kOutput);
     for (const std::string text : {"-1", "two", "1.5", ""}) {
         flags.held_chunks = text;
         CHECK_THROWS_WITH_AS(to_run_configuration(flags),
-                             doctest::Contains("allowed is all or a whole number of chunks from 0"), UsageError);
+                             doctest::Contains("allowed is auto, all or a whole number of chunks from 0"), UsageError);
     }
 }
 

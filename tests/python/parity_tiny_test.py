@@ -50,6 +50,9 @@ def test_past_the_original_positions(trainer, tiny, sequence_file):
     {"offload": "host"},
     {"keep": "xo"},
     {"offload": "host", "keep": "xo", "hbm_pages": "ring"},
+    {"offload": "host", "keep": "x", "kept_pages": 5},
+    {"offload": "host", "keep": "o", "kept_pages": 3, "held_chunks": 2, "hbm_pages": "ring"},
+    {"keep": "auto", "held_chunks": "auto"},
     {"window": 16},
     {"chunk": 128},
 ], ids=lambda flags: "-".join(map(str, flags.values())))

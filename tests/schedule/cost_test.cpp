@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "runtime/schedule/flops.hpp"
 #include "tests/schedule/random_step.hpp"
 
 namespace oomb::testing {
@@ -122,6 +123,18 @@ TEST_CASE("FLOPs of all matrix products") {
             expected += 2 * static_cast<double>(shape.tokens_of(chunk)) * of_token;
         }
         CHECK(gemm_flops(operations_of(step.model, step.run)) == doctest::Approx(expected).epsilon(1e-12));
+    }
+}
+
+TEST_CASE("FLOPs of a step from its shape are those of its list") {
+    RandomSteps random(13);
+    for (int i = 0; i < 200; ++i) {
+        const RandomStep step = random.next();
+        double listed = 0;
+        for (const Operation& operation : operations_of(step.model, step.run)) {
+            listed += schedule::flops_of(operation.cost);
+        }
+        CHECK(schedule::step_flops(StepShape(step.model, step.run)) == doctest::Approx(listed).epsilon(1e-12));
     }
 }
 

@@ -40,6 +40,13 @@ TEST_CASE("a plan that fits") {
     compare_with_golden("oomb-plan-fits.txt", transcript("--context 128K --offload host --keep xo", "qwen2.5-7b"));
 }
 
+TEST_CASE("a plan that chooses what is held and kept") {
+    compare_with_golden("oomb-plan-auto.txt",
+                        transcript("--context 128K --offload host --keep auto --kept-pages auto --held-chunks auto "
+                                   "--gpu-memory 24GiB --host-memory 8GiB",
+                                   "smollm2-135m"));
+}
+
 TEST_CASE("a plan that does not fit") {
     compare_with_golden("oomb-plan-too-large.txt", transcript("--context 1M", "qwen2.5-7b"));
 }

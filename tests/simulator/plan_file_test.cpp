@@ -79,6 +79,7 @@ TEST_CASE("regions and pools add up to the peaks as the document says") {
     for (const std::string flags :
          {"--context 64K --offload host --keep xo --hbm-pages 100", "--context 1000", "--context 1",
           "--context 9000 --held-chunks 2",
+          "--context 64K --offload host --keep auto --held-chunks auto --host-memory 5GiB --gpu-memory 6GiB",
           "--context 64K --offload host --keep o --kept-pages auto --host-memory 5GiB --gpu-memory 4GiB",
           "--context 9999 --page-tokens 96 --chunk 960 --window 1920 --keep xo"}) {
         CAPTURE(flags);

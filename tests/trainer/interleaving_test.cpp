@@ -2,6 +2,8 @@
 // poisoned and every unordered access an error. So do offload, HBM budgets and what is kept, for they change no
 // operand.
 
+#include <set>
+
 #include "tests/schedule/random_step.hpp"
 #include "tests/trainer/step_case.hpp"
 
@@ -136,6 +138,29 @@ TEST_CASE("an automatic budget changes no bit") {
     CHECK(between.plan.resident_pages > 0);
     CHECK(between.plan.resident_pages < schedule::StepShape(busy_shape(), run).total_pages());
     CHECK(same_bits(between.run<double>().gradients, expected.gradients));
+}
+
+TEST_CASE("what is chosen automatically changes no bit, and shorter sequences run in the same plan") {
+    RunConfiguration run = step_run(DType::kF64, Offload::kHost, Keep::kNone);
+    const StepCase lean(run);
+    const auto expected = lean.run<double>();
+    run.hbm_pages.mode = HbmPages::Mode::kAuto;
+    run.keep = Keep::kAuto;
+    run.held_chunks = run.kept_pages = {Amount::Mode::kAuto, 0};
+    const std::int64_t all = schedule::make_plan(busy_shape(), run).peak_bytes(Tier::kHbm);
+    const std::int64_t least = lean.plan.peak_bytes(Tier::kHbm), host = lean.plan.peak_bytes(Tier::kHost);
+    std::set<std::string> chosen;
+    for (int share = 0; share <= 16; ++share) {
+        for (const std::int64_t more_host : {0, 1 << 15}) {
+            run.gpu_memory_bytes = least + (all - least) * share / 16;
+            run.host_memory_bytes = host + more_host;
+            const StepCase step(run);
+            CHECK(schedule::shortfalls(step.plan).empty());
+            chosen.insert(fmt::format("{} {}", name_of(step.plan.run.keep), to_text(step.plan.run.held_chunks)));
+            CHECK(same_bits(step.run<double>({.order = Order::kShuffled, .seed = 1}).gradients, expected.gradients));
+        }
+    }
+    CHECK(chosen.size() >= 4);
 }
 
 }  // namespace
