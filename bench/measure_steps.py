@@ -20,22 +20,23 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COMMON = ["--synthetic", "--no-optimizer", "--device", "cuda", "--chunk", "8K"]
 LEAN = ["--offload", "host", "--hbm-pages", "ring", "--keep", "none"]
+BEST = ["--offload", "host", "--keep", "auto", "--held-chunks", "auto", "--logit-tile", "4K"]
 # name: context, steps, flags
 ROWS = {
     "8K lean": ("8K", 6, LEAN),
-    "8K best": ("8K", 6, ["--held-chunks", "1", "--logit-tile", "4K"]),
+    "8K best": ("8K", 6, BEST),
     "32K lean": ("32K", 4, [*LEAN, "--window", "32K"]),
-    "32K best": ("32K", 4, ["--held-chunks", "3", "--keep", "o", "--window", "32K", "--logit-tile", "4K"]),
+    "32K best": ("32K", 4, [*BEST, "--window", "32K"]),
     "64K lean": ("64K", 3, [*LEAN, "--window", "32K"]),
     "64K resident": ("64K", 3, ["--keep", "none", "--window", "32K"]),
-    "64K best": ("64K", 3, ["--held-chunks", "3", "--keep", "o", "--offload", "host", "--window", "64K", "--logit-tile",
-                            "4K"]),
+    "64K best": ("64K", 3, [*BEST, "--window", "64K"]),
     "128K lean": ("128K", 1, [*LEAN, "--window", "32K"]),
-    "128K best": ("128K", 1, ["--held-chunks", "3", "--keep", "o", "--offload", "host", "--window", "64K",
-                              "--logit-tile", "4K"]),
+    "128K resident": ("128K", 1, ["--keep", "none", "--window", "32K"]),
+    "128K best": ("128K", 1, [*BEST, "--window", "64K"]),
     "256K lean": ("256K", 1, [*LEAN, "--window", "32K"]),
-    "256K best": ("256K", 1, ["--held-chunks", "2", "--keep", "o", "--offload", "host", "--window", "64K",
-                              "--logit-tile", "4K"]),
+    "256K best": ("256K", 1, [*BEST, "--window", "64K"]),
+    "512K lean": ("512K", 1, [*LEAN, "--window", "32K"]),
+    "512K best": ("512K", 1, [*BEST, "--window", "64K"]),
 }
 
 

@@ -16,7 +16,7 @@ using schedule::Engine;
 
 namespace {
 
-constexpr std::size_t kStamps = 8192;   // two for a pending operation, and a few
+constexpr std::size_t kStamps = 4096;   // two for a pending operation, and a few
 constexpr double kRebaseSeconds = 2.0;  // an elapsed time is a float of milliseconds: 0.1 us at this distance
 constexpr std::int64_t kMostDelay_ns = 200'000;
 

@@ -52,8 +52,8 @@ class EngineStreams {
 
   private:
     static constexpr int kStreams = 3;                 // compute, host-to-device, device-to-host
-    static constexpr std::size_t kTicketRing = 4096;   // events of an engine's last operations
-    static constexpr std::size_t kMostPending = 3072;  // below the ring, so that no pending operation's event is reused
+    static constexpr std::size_t kTicketRing = 2048;   // events of an engine's last operations
+    static constexpr std::size_t kMostPending = 1024;  // below the ring, so that no pending operation's event is reused
 
     enum class Mark : std::uint8_t { kOperation, kPhase, kExposed };
 
