@@ -54,8 +54,8 @@ struct Plan {
 //
 // Homes of pages under `--offload host`, in the order in which they are given:
 // 1. the K/V pages and gradients that must be in HBM: `--hbm-pages N` and the ring that the others pass through;
-// 2. kept pages, HBM first as far as run.gpu_memory_bytes reaches, the rest on the host. Before K/V pages, because an
-//    HBM copy of a kept page is the whole copy, while K/V pages in HBM only save copies that hide behind attention.
+// 2. kept pages, HBM first as far as run.gpu_memory_bytes reaches, the rest on the host. Before K/V pages, because each
+//    kept page that finds room saves computation, while K/V pages in HBM only save copies that hide behind attention.
 //    With `--hbm-pages ring` HBM is not to grow with the context: all on the host;
 // 3. with `--hbm-pages auto` K/V pages in the HBM that is left, the rest on the host.
 // `--kept-pages auto` is the largest number for which both tiers hold what this gives them (so K/V pages that have no
