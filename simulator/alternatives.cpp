@@ -57,6 +57,10 @@ class Changes {
         });
         add(changes, holds(run_), "--held-chunks auto", [](auto& run) { run.held_chunks = {Amount::Mode::kAuto, 0}; });
         add(changes, holds(run_), "--held-chunks 0", [](auto& run) { run.held_chunks = {}; });
+        add(changes, run_.optimizer && run_.resident_shards.mode != Amount::Mode::kAuto, "--optimizer-states auto",
+            [](auto& run) {
+                run.resident_shards = {Amount::Mode::kAuto, 0};
+            });
         add(changes, keeps(run_) && run_.kept_pages.mode != Amount::Mode::kAuto, "--kept-pages auto", [](auto& run) {
             run.kept_pages = {Amount::Mode::kAuto, 0};
         });
@@ -180,6 +184,10 @@ Change all_savings(const RunConfiguration& run) {
     if (holds(run)) {
         all.run.held_chunks = {};
         all.text = join(all.text, "--held-chunks 0");
+    }
+    if (run.optimizer && run.resident_shards.mode != Amount::Mode::kAuto) {
+        all.run.resident_shards = {Amount::Mode::kAuto, 0};
+        all.text = join(all.text, "--optimizer-states auto");
     }
     if (keeps(run)) {
         all.run.keep = Keep::kNone;

@@ -25,6 +25,7 @@ bool lives_all_step(const schedule::Plan& plan, RegionName name) {
         case RegionName::kWorkspace:
         case RegionName::kScalars:
         case RegionName::kHostTokens:
+        case RegionName::kHostStates:
             return true;
         case RegionName::kLayerInput:
         case RegionName::kAttentionOutput:
@@ -38,8 +39,22 @@ bool lives_all_step(const schedule::Plan& plan, RegionName name) {
     }
 }
 
-std::string explain(RegionName name, const schedule::Region& region) {
+// Of states that do not all lie in one place: which.
+std::string shards_text(const schedule::Plan& plan, RegionName name) {
+    const std::int64_t all = plan.resident_shards + plan.host_shards;
+    const bool in_hbm = name == RegionName::kMoments || name == RegionName::kMasterWeights;
+    if (plan.host_shards == 0 || !(in_hbm || name == RegionName::kHostStates)) {
+        return "";
+    }
+    return fmt::format("; {} of {} shards", format_count(in_hbm ? plan.resident_shards : plan.host_shards),
+                       format_count(all));
+}
+
+std::string explain(const schedule::Plan& plan, RegionName name, const schedule::Region& region) {
     std::string text(schedule::explanation_of(name));
+    if (const std::string shards = shards_text(plan, name); !shards.empty()) {
+        return text + shards;
+    }
     if (region.slots > 1) {
         text += fmt::format("; {} slots", region.slots);
     }
@@ -65,8 +80,8 @@ void append_regions(const schedule::Plan& plan, Tier tier, std::vector<PlanLine>
         }
         const bool shares = !lives_all_step(plan, name);
         (shares ? members : lines)
-            .push_back(
-                {tier, std::string(schedule::name_of(name)), region.total_bytes(), explain(name, region), shares});
+            .push_back({tier, std::string(schedule::name_of(name)), region.total_bytes(), explain(plan, name, region),
+                        shares});
         packed -= shares ? 0 : region.total_bytes();
     }
     require(packed >= 0, "plan: the regions of {} are larger than its arena", name_of(tier));

@@ -58,6 +58,13 @@ std::string decided(std::string_view asked, std::string_view found) {
     return asked == "auto" ? fmt::format("auto ({})", found) : std::string(asked);
 }
 
+std::string states_of(const schedule::Plan& plan) {
+    return decided(
+        states_text(plan.asked.resident_shards),
+        fmt::format("{} of {} shards in {}", format_count(plan.resident_shards),
+                    format_count(plan.resident_shards + plan.host_shards), tier_title(plan.run.device, Tier::kHbm)));
+}
+
 std::string render_run(const schedule::Plan& plan) {
     const RunConfiguration& run = plan.asked;
     const schedule::StepShape step(plan.model, plan.run);
@@ -65,14 +72,15 @@ std::string render_run(const schedule::Plan& plan) {
         "run    context {} tokens: {} chunks of {}, {} pages of {} per layer\n"
         "       history in windows of {} tokens, logits in tiles of {}\n"
         "       device {}, {} with sums in {}, {} attention, {}\n"
-        "       offload {}, hbm-pages {}, keep {}, kept-pages {}, held-chunks {}\n",
+        "       offload {}, hbm-pages {}, keep {}, kept-pages {}, held-chunks {}{}\n",
         format_tokens(run.context_tokens), format_count(step.chunks()), format_count(run.chunk_tokens),
         format_count(step.pages()), format_count(run.page_tokens), format_count(run.window_tokens),
         format_count(run.logit_tile_tokens), name_of(run.device), name_of(run.compute), name_of(run.accumulator),
         name_of(run.attention), run.optimizer ? "AdamW" : "no optimizer", name_of(run.offload), to_text(run.hbm_pages),
         decided(name_of(run.keep), name_of(plan.run.keep)),
         decided(to_text(run.kept_pages), format_count(plan.kept_pages())),
-        decided(to_text(run.held_chunks), format_count(step.held_chunks())));
+        decided(to_text(run.held_chunks), format_count(step.held_chunks())),
+        run.optimizer ? ",\n       optimizer-states " + states_of(plan) : "");
 }
 
 std::string render_row(std::string_view name, std::int64_t bytes, std::string_view text) {

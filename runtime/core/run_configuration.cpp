@@ -66,6 +66,10 @@ void validate(const RunConfiguration& run) {
     if (run.compute == DType::kF16) {
         fail<UsageError>("--dtype fp16: allowed is fp32, fp64 or bf16 (fp16 would need loss scaling)");
     }
+    if (run.shard_parameters < 1 || run.resident_shards.count < 0) {
+        fail<UsageError>("--optimizer-states: found {} shards of {} parameters in HBM", run.resident_shards.count,
+                         run.shard_parameters);
+    }
     if (run.gpu_memory_bytes < 0 || run.host_memory_bytes < 0) {
         fail<UsageError>("--gpu-memory and --host-memory: a budget can't be negative");
     }
@@ -93,6 +97,13 @@ std::string to_text(const Amount& amount) {
             return std::to_string(amount.count);
     }
     return "";
+}
+
+std::string states_text(const Amount& resident_shards) {
+    if (resident_shards.mode == Amount::Mode::kCount) {
+        return resident_shards.count == 0 ? "host" : std::to_string(resident_shards.count);
+    }
+    return resident_shards.mode == Amount::Mode::kAll ? "hbm" : "auto";
 }
 
 std::int64_t Amount::of(std::int64_t all) const {

@@ -73,10 +73,14 @@ struct RunConfiguration {
     // The last chunks are held from the fill on; one set of buffers serves all earlier ones in turn.
     Amount held_chunks;
     HbmPages hbm_pages;
-    DType compute = DType::kF32;         // weights, activations, K/V pages
-    DType accumulator = DType::kF32;     // K/V gradients, parameter gradients, log-sum-exp, AdamW; fp64 in oracle mode
-    bool deterministic = false;          // the same bits twice; libraries then take slower ways that need more memory
-    bool optimizer = true;               // reserve AdamW's state and run it
+    DType compute = DType::kF32;      // weights, activations, K/V pages
+    DType accumulator = DType::kF32;  // K/V gradients, parameter gradients, log-sum-exp, AdamW; fp64 in oracle mode
+    bool deterministic = false;       // the same bits twice; libraries then take slower ways that need more memory
+    bool optimizer = true;            // reserve AdamW's state and run it
+    // AdamW's states come in shards of about so many parameters. `resident_shards`, the first, have them in HBM, the
+    // others on the host: `--optimizer-states` hbm is all, host is 0.
+    std::int64_t shard_parameters = std::int64_t{1} << 24;
+    Amount resident_shards{Amount::Mode::kAll, 0};
     std::int64_t gpu_memory_bytes = 0;   // budget of the HBM tier; 0 = not limited
     std::int64_t host_memory_bytes = 0;  // budget of the host tier; 0 = not limited
 };
@@ -88,5 +92,6 @@ std::string_view name_of(DeviceKind device);
 std::string_view name_of(AttentionMode attention);
 std::string_view name_of(Offload offload);
 std::string_view name_of(Keep keep);
+std::string states_text(const Amount& resident_shards);  // as in --optimizer-states, or the number
 
 }  // namespace oomb

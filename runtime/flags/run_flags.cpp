@@ -137,6 +137,9 @@ void add_places(CLI::App& app, RunFlags& flags) {
     add("--hbm-pages", flags.hbm_pages, "auto|ring|N", flags.hbm_pages,
         "K/V pages, counted over all layers, that stay in GPU memory under --offload host. auto: as many as the budget "
         "holds; ring: none, GPU memory does not depend on the context");
+    add("--optimizer-states", flags.optimizer_states, "hbm|host|auto", flags.optimizer_states,
+        "where AdamW's m and v (and fp32 weights beside bf16 ones) lie. host: they pass through GPU memory once per "
+        "step. auto: in the GPU memory that all else leaves, the rest on the host");
     const std::string free = " with --device cuda; with cpu both tiers share what this machine has free";
     add("--gpu-memory", flags.gpu_memory, "SIZE", kDefaultGpuMemory + free,
         "budget of GPU memory: 139GiB (powers of 1024) or 141GB (powers of 1000)");
@@ -176,6 +179,9 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
     run.accumulator = run.compute == DType::kF64 ? DType::kF64 : DType::kF32;
     run.optimizer = !flags.no_optimizer;
     run.deterministic = flags.deterministic;
+    run.resident_shards = choose<Amount>(
+        "--optimizer-states", flags.optimizer_states,
+        {{"hbm", {Amount::Mode::kAll, 0}}, {"host", {Amount::Mode::kCount, 0}}, {"auto", {Amount::Mode::kAuto, 0}}});
     run.gpu_memory_bytes = parse_budget("--gpu-memory", flags.gpu_memory, cuda ? kDefaultGpuMemory : nullptr);
     run.host_memory_bytes = parse_budget("--host-memory", flags.host_memory, cuda ? kDefaultHostMemory : nullptr);
     validate(run);

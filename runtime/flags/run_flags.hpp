@@ -26,6 +26,7 @@ struct RunFlags {
     std::string kept_pages = "all";
     std::string held_chunks = "0";
     std::string hbm_pages = "auto";
+    std::string optimizer_states = "auto";
     std::string gpu_memory;   // empty: not given
     std::string host_memory;  // empty: not given
     std::string device = "cpu";

@@ -169,25 +169,4 @@ GemmCost SequenceGenerator::gemm(std::int64_t m, std::int64_t n, std::int64_t k,
     return {m, n, k, step_.run().compute, accumulates};
 }
 
-void generate_optimizer(const StepShape& step, OperationSink& sink) {
-    const std::int64_t parameters = step.model().parameters();
-    Operation norm;
-    norm.id = {.phase = Phase::kOptimizer, .kind = Kind::kGradientNorm};
-    norm.cost = ElementwiseCost{parameters * step.accumulator_bytes()};
-    norm.regions = {read(RegionName::kGradients), write(RegionName::kScalars)};
-    sink.take(norm);
-    if (!step.run().optimizer) {
-        return;
-    }
-    Operation update;
-    update.id = {.phase = Phase::kOptimizer, .kind = Kind::kOptimizer};
-    update.cost = ElementwiseCost{parameters * (5 * step.accumulator_bytes() + 2 * step.compute_bytes())};
-    update.regions = {read(RegionName::kGradients), read(RegionName::kScalars), write(RegionName::kMoments),
-                      write(RegionName::kWeights)};
-    if (step.run().compute != step.run().accumulator) {
-        update.regions.push_back(write(RegionName::kMasterWeights));
-    }
-    sink.take(update);
-}
-
 }  // namespace oomb::schedule

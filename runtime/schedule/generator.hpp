@@ -90,7 +90,4 @@ class SequenceGenerator {
     std::int64_t rows_ = 0;  // tokens of the current chunk
 };
 
-// Global gradient norm, then the optimizer.
-void generate_optimizer(const StepShape& step, OperationSink& sink);
-
 }  // namespace oomb::schedule

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "runtime/schedule/optimizer_schedule.hpp"
+
 namespace oomb::schedule {
 
 void LivenessRecorder::take(const Operation& operation) {
@@ -51,6 +53,15 @@ void shorten_kept(const StepShape& step, RunConfiguration& run, std::int64_t lay
     }
 }
 
+// Fewer parameters are fewer shards: of some in each tier at least one stays there.
+void shorten_shards(const StepShape& step, const ModelShape& model, RunConfiguration& run) {
+    const OptimizerShards shards = optimizer_shards(step);
+    if (shards.on_host() > 0 && shards.resident > 0) {
+        run.shard_parameters = divide_up(model.parameters(), 2);
+        run.resident_shards = {Amount::Mode::kCount, 1};
+    }
+}
+
 }  // namespace
 
 StepShape representative_of(const StepShape& step) {
@@ -61,6 +72,7 @@ StepShape representative_of(const StepShape& step) {
     const bool many_tiles = run.logit_tile_tokens < step.longest_chunk();
     run.logit_tile_tokens = many_tiles ? divide_up(step.longest_chunk(), 2) : step.longest_chunk();
     shorten_kept(step, run, model.layers);
+    shorten_shards(step, model, run);
     run.context_tokens = std::min(run.context_tokens, 4 * run.chunk_tokens);
     return {model, run};
 }

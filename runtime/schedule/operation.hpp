@@ -64,7 +64,9 @@ inline constexpr int kPhases = 4;
     X(kRelease, "release")                                           \
     X(kEmbeddingBackward, "embedding_backward")                      \
     X(kGradientNorm, "gradient_norm")                                \
-    X(kOptimizer, "optimizer")
+    X(kFetchState, "fetch_state")                                    \
+    X(kOptimizer, "optimizer")                                       \
+    X(kStoreState, "store_state")
 
 enum class Kind : std::uint8_t {
 #define OOMB_KIND(name, text) name,

@@ -1,5 +1,6 @@
 #include "runtime/schedule/placement.hpp"
 
+#include "runtime/schedule/optimizer_schedule.hpp"
 #include "runtime/schedule/region_sizes.hpp"
 
 namespace oomb::schedule {
@@ -85,6 +86,28 @@ Plan Placement::plan_of(const RunConfiguration& run) {
 }
 
 Plan Placement::place(const StepShape& step) {
+    if (step.run().resident_shards.mode != Amount::Mode::kAuto) {
+        return place_pages(step);
+    }
+    const auto with_shards = [&](std::int64_t resident) {
+        RunConfiguration run = step.run();
+        run.resident_shards = {Amount::Mode::kCount, resident};
+        return StepShape(model_, run);
+    };
+    const Plan none = place_pages(with_shards(0));
+    const auto plan_of_shards = [&](std::int64_t resident) {
+        const StepShape changed = with_shards(resident);
+        return plan_with(changed, layout_of(changed), {none.resident_pages, none.kept_hbm});
+    };
+    const std::int64_t budget = step.run().gpu_memory_bytes;
+    const auto fits = [&](std::int64_t resident) {
+        return budget == 0 || plan_of_shards(resident).peak_bytes(Tier::kHbm) <= budget;
+    };
+    // All first: they need no ring.
+    return plan_of_shards(fits(none.host_shards) ? none.host_shards : most(none.host_shards - 1, fits));
+}
+
+Plan Placement::place_pages(const StepShape& step) {
     const RunConfiguration& run = step.run();
     const Layout layout = layout_of(step);
     const auto fits_hbm = [&](Homes homes) {
@@ -112,7 +135,9 @@ Plan Placement::place(const StepShape& step) {
 
 Placement::Layout Placement::layout_of(const StepShape& step) {
     const StepShape representative = representative_of(step);
-    const std::tuple key(step.run().keep, representative.held_chunks(), representative.kept_pages());
+    const OptimizerShards shards = optimizer_shards(representative);
+    const std::tuple key(step.run().keep, representative.held_chunks(), representative.kept_pages(),
+                         shards.resident > 0, shards.on_host() > 0);
     auto found = interferences_.find(key);
     if (found == interferences_.end()) {
         found = interferences_.emplace(key, interference_of(step)).first;
@@ -135,6 +160,9 @@ Plan Placement::plan_with(const StepShape& step, const Layout& layout, Homes hom
     plan.resident_pages = homes.resident;
     plan.kept_hbm = homes.kept_hbm;
     plan.kept_host = step.kept_pages() - homes.kept_hbm;
+    const OptimizerShards shards = optimizer_shards(step);
+    plan.resident_shards = shards.resident;
+    plan.host_shards = shards.on_host();
     plan.page_table_bytes = (2 * step.total_pages() + step.kept_chunks() * step.model().layers) * kPageRecord_bytes;
     std::copy(std::begin(layout.bytes), std::end(layout.bytes), plan.arena_bytes);
     for (PoolPlan& pool : plan.pools) {

@@ -27,7 +27,7 @@ class Placement {
     Placement(const ModelShape& model, const RunConfiguration& asked) : model_(model), asked_(asked) {}
 
     // The plan for `run`, which is as asked but for `keep`, `held_chunks` and `kept_pages`. Of these only `kept_pages`
-    // may be auto: the most that fit.
+    // may be auto: the most that fit. `resident_shards` may be too.
     Plan plan_of(const RunConfiguration& run);
 
   private:
@@ -41,13 +41,14 @@ class Placement {
     };
 
     Plan place(const StepShape& step);
+    Plan place_pages(const StepShape& step);  // resident_shards is not auto
     Layout layout_of(const StepShape& step);
     Plan plan_with(const StepShape& step, const Layout& layout, Homes homes) const;
 
     const ModelShape& model_;
     const RunConfiguration& asked_;
-    // By what may differ between representative steps: keep, held chunks, kept pages.
-    std::map<std::tuple<Keep, std::int64_t, std::int64_t>, Interference> interferences_;
+    // By what may differ between representative steps: keep, held chunks, kept pages, shards in HBM and on the host.
+    std::map<std::tuple<Keep, std::int64_t, std::int64_t, bool, bool>, Interference> interferences_;
 };
 
 }  // namespace oomb::schedule

@@ -33,11 +33,12 @@ inline constexpr std::int64_t kDriver_bytes = 536 * kMiB;
 struct Plan {
     ModelShape model;
     RunConfiguration asked;  // as make_plan got it
-    RunConfiguration run;    // as it is carried out: nothing kept or held is auto
+    RunConfiguration run;    // as it is carried out: nothing kept or held and no shard is auto
     RegionTable regions;
     std::vector<PoolPlan> pools;               // only pools with frames
     std::int64_t resident_pages = 0;           // K/V pages whose home is HBM, first in time order over all layers
     std::int64_t kept_hbm = 0, kept_host = 0;  // kept pages by their home, in the order of RunConfiguration::kept_pages
+    std::int64_t resident_shards = 0, host_shards = 0;  // of the optimizer's states, see optimizer_schedule.hpp
     std::int64_t arena_bytes[kTiers] = {0, 0};
     std::int64_t page_table_bytes = 0;  // host memory outside the arena: one record per page and per frame
 
@@ -64,6 +65,11 @@ struct Plan {
 // `--keep auto` and `--held-chunks auto` are the pair with the fewest FLOPs of a step (flops.hpp) among those that fit
 // both budgets; of equals the one with less memory; where none fits nothing is held and kept. Without a budget all
 // chunks are held. Of more than 32 numbers of held chunks that fit, 32 are tried, evenly spread.
+//
+// `--optimizer-states auto` comes last: pages are placed as if all states were on the host, then as many shards as the
+// HBM that is left holds (without a budget all) have their states there. They travel once per step, in a phase of their
+// own, while K/V and kept pages in their place save copies and recomputation in every chunk. The host must hold the
+// rest: a plan that it cannot hold does not fit.
 Plan make_plan(const ModelShape& model, const RunConfiguration& run);
 
 // A tier that the plan does not fit into; a budget of 0 is no limit.

@@ -29,6 +29,7 @@ Json run_to_json(const RunConfiguration& run) {
             {"compute_dtype", name_of(run.compute)},
             {"accumulator_dtype", name_of(run.accumulator)},
             {"optimizer", run.optimizer},
+            {"optimizer_states", states_text(run.resident_shards)},
             {"deterministic", run.deterministic},
             {"gpu_memory_bytes", run.gpu_memory_bytes},
             {"host_memory_bytes", run.host_memory_bytes}};
@@ -73,6 +74,7 @@ std::string to_json(const Plan& plan) {
     json["keep"] = name_of(plan.run.keep);
     json["held_chunks"] = StepShape(plan.model, plan.run).held_chunks();
     json["kept_pages"] = {{"hbm", plan.kept_hbm}, {"host", plan.kept_host}};
+    json["optimizer_shards"] = {{"hbm", plan.resident_shards}, {"host", plan.host_shards}};
     json["regions"] = regions_to_json(plan.regions);
     json["pools"] = pools_to_json(plan.pools);
     json["page_table_bytes"] = plan.page_table_bytes;

@@ -2,6 +2,7 @@
 
 #include "runtime/core/units.hpp"
 #include "runtime/schedule/generator.hpp"
+#include "runtime/schedule/optimizer_schedule.hpp"
 
 namespace oomb::schedule {
 namespace {
@@ -106,15 +107,16 @@ RegionTable region_sizes(const StepShape& step) {
     const std::int64_t hidden = rows * model.hidden;
     const bool has_history = step.chunks() > 1;
     const std::int32_t slots = activation_slots(step), held = held_slots(step);
+    const OptimizerShards shards = optimizer_shards(step);
 
     RegionTable table;
     const auto set = [&](RegionName name, std::int64_t bytes, std::int32_t slot_count = 1, Tier tier = Tier::kHbm) {
         region_of(table, name) = {tier, aligned(bytes), slot_count, 0};
     };
     set(kWeights, parameters * compute);
-    set(kMasterWeights, step.run().optimizer && compute != sum ? parameters * sum : 0);
+    set(kMasterWeights, shards.has_master() ? shards.resident_elements() * sum : 0);
     set(kGradients, parameters * sum);
-    set(kMoments, step.run().optimizer ? 2 * parameters * sum : 0);
+    set(kMoments, 2 * shards.resident_elements() * sum);
     set(kTokens, 2 * rows * static_cast<std::int64_t>(sizeof(std::int32_t)), 2);
     set(kLayerInput, step.kept_input_bytes(rows), slots);
     set(kAttentionOutput, step.kept_output_bytes(rows), slots);
@@ -141,6 +143,10 @@ RegionTable region_sizes(const StepShape& step) {
     set(kWorkspace, workspace(step).total_bytes);
     set(kScalars, 4 * static_cast<std::int64_t>(sizeof(double)));
     set(kHostTokens, 2 * step.tokens() * static_cast<std::int64_t>(sizeof(std::int32_t)), 1, Tier::kHost);
+    if (shards.on_host() > 0) {
+        set(kOptimizerShard, shards.slot_bytes(), static_cast<std::int32_t>(shards.ring_slots()));
+        set(kHostStates, shards.slot_bytes(), static_cast<std::int32_t>(shards.on_host()), Tier::kHost);
+    }
     return table;
 }
 

@@ -44,6 +44,7 @@ TEST_CASE("defaults on the CPU: fp32, no budgets of their own") {
     CHECK(run.kept_pages.of(9) == 9);
     CHECK(run.hbm_pages.mode == HbmPages::Mode::kAuto);
     CHECK(run.optimizer);
+    CHECK(run.resident_shards.mode == Amount::Mode::kAuto);
     CHECK(run.gpu_memory_bytes == 0);
     CHECK(run.host_memory_bytes == 0);
 }
@@ -116,6 +117,22 @@ TEST_CASE("kept pages: auto, all or a number") {
     flags.kept_pages = "ring";
     CHECK_THROWS_WITH_AS(to_run_configuration(flags),
                          doctest::Contains("--kept-pages: found \"ring\", allowed is auto, all or a whole number"),
+                         UsageError);
+}
+
+TEST_CASE("optimizer states: hbm, host or auto") {
+    RunFlags flags = flags_with_context("1M");
+    flags.optimizer_states = "hbm";
+    CHECK(to_run_configuration(flags).resident_shards.of(9) == 9);
+    flags.optimizer_states = "host";
+    CHECK(to_run_configuration(flags).resident_shards.of(9) == 0);
+    for (const std::string text : {"hbm", "host", "auto"}) {
+        flags.optimizer_states = text;
+        CHECK(states_text(to_run_configuration(flags).resident_shards) == text);
+    }
+    flags.optimizer_states = "disk";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--optimizer-states: found \"disk\", allowed is hbm, host, auto"),
                          UsageError);
 }
 

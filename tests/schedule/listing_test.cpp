@@ -45,7 +45,16 @@ std::string listing(const std::vector<Operation>& operations) {
     return text;
 }
 
-TEST_CASE("two layers, two chunks, offloaded: nothing kept, inputs or outputs or both kept, held chunks") {
+// One shard in HBM, four on the host.
+std::string optimizer_listing(const ModelShape& model, RunConfiguration run) {
+    run.shard_parameters = model.parameters() / 5 + 1;
+    run.resident_shards = {Amount::Mode::kCount, 1};
+    KeepOperations sink;
+    schedule::generate_optimizer(schedule::StepShape(model, run), sink);
+    return listing(sink.operations);
+}
+
+TEST_CASE("two layers, two chunks, offloaded: nothing kept, inputs or outputs or both kept, held chunks, shards") {
     ModelShape model = RandomSteps(1).next().model;
     model.layers = 2;
     RunConfiguration run;
@@ -65,6 +74,8 @@ TEST_CASE("two layers, two chunks, offloaded: nothing kept, inputs or outputs or
     text += "## held chunks 1\n" + listing(operations_of(model, run));
     run.held_chunks = {Amount::Mode::kAll, 0};
     text += "## held chunks all\n" + listing(operations_of(model, run));
+    run.compute = DType::kBF16;
+    text += "## optimizer states in both tiers, bf16\n" + optimizer_listing(model, run);
 
     const std::filesystem::path path = OOMB_SOURCE_DIR "/tests/golden/schedule_tiny.txt";
     if (std::getenv("OOMB_UPDATE_GOLDEN") != nullptr) {

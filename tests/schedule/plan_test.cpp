@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "runtime/core/error.hpp"
+#include "runtime/schedule/optimizer_schedule.hpp"
 #include "tests/schedule/random_step.hpp"
 
 namespace oomb::testing {
@@ -144,6 +145,77 @@ TEST_CASE("where nothing fits auto keeps nothing") {
     const Plan plan = make_plan(RandomSteps(8).next().model, run);
     CHECK(plan.kept_pages() == 0);
     CHECK(shortfalls(plan).size() == 2);
+}
+
+TEST_CASE("shards cover the parameters once; what is not in HBM is on the host, to the byte") {
+    RandomSteps random(13);
+    for (int i = 0; i < 200; ++i) {
+        const RandomStep step = random.next();
+        const Plan plan = make_plan(step.model, step.run);
+        const auto shards = schedule::optimizer_shards(schedule::StepShape(plan.model, plan.run));
+        CHECK(plan.resident_shards + plan.host_shards == shards.count);
+        std::int64_t covered = 0;
+        for (std::int64_t shard = 0; shard < shards.count; ++shard) {
+            CHECK(shards.first(shard) == covered);
+            CHECK(shards.size(shard) > 0);
+            covered += shards.size(shard);
+        }
+        CHECK(covered == (step.run.optimizer ? step.model.parameters() : 0));
+        const auto bytes = [&](schedule::RegionName name) { return region_of(plan.regions, name).total_bytes(); };
+        CHECK(bytes(schedule::RegionName::kHostStates) == plan.host_shards * shards.slot_bytes());
+        CHECK(bytes(schedule::RegionName::kOptimizerShard) ==
+              std::min<std::int64_t>(3, plan.host_shards) * shards.slot_bytes());
+        CHECK((plan.resident_shards > 0) == (bytes(schedule::RegionName::kMoments) > 0));
+    }
+}
+
+TEST_CASE("auto: optimizer states take the HBM that pages leave, the rest lies on the host") {
+    RandomSteps random(14);
+    const ModelShape model = random.next().model;
+    for (const Keep keep : {Keep::kNone, Keep::kInputAndOutput}) {
+        RunConfiguration run = keeping_run(keep, kAll);
+        run.compute = DType::kBF16;
+        run.shard_parameters = model.parameters() / 20;
+        const Plan everything = make_plan(model, run);
+        CHECK(everything.host_shards == 0);
+        run.resident_shards = {Amount::Mode::kCount, 0};
+        const Plan states_on_host = make_plan(model, run);
+        run.resident_shards = kAuto;
+        CHECK(make_plan(model, run).host_shards == 0);  // no budget
+        int some = 0;
+        for (int i = 0; i < 60; ++i) {
+            const std::int64_t most = everything.peak_bytes(Tier::kHbm) + 1000;
+            run.gpu_memory_bytes = random.between(states_on_host.peak_bytes(Tier::kHbm) * 2 / 3, most);
+            const Plan plan = make_plan(model, run);
+            RunConfiguration changed = run;
+            changed.resident_shards = {Amount::Mode::kCount, 0};
+            const Plan pages_first = make_plan(model, changed);
+            CHECK(plan.resident_pages == pages_first.resident_pages);
+            CHECK(plan.kept_hbm == pages_first.kept_hbm);
+            changed.hbm_pages = {HbmPages::Mode::kCount, plan.resident_pages};
+            changed.resident_shards = {Amount::Mode::kCount, plan.resident_shards + 1};
+            CHECK((plan.host_shards == 0 || make_plan(model, changed).peak_bytes(Tier::kHbm) > run.gpu_memory_bytes ||
+                   make_plan(model, changed).kept_hbm < plan.kept_hbm));
+            CHECK(plan.peak_bytes(Tier::kHbm) <= std::max(run.gpu_memory_bytes, pages_first.peak_bytes(Tier::kHbm)));
+            some += plan.resident_shards > 0 && plan.host_shards > 0 ? 1 : 0;
+        }
+        CHECK(some > 5);
+        CHECK(states_on_host.peak_bytes(Tier::kHbm) < everything.peak_bytes(Tier::kHbm));
+    }
+}
+
+TEST_CASE("kept pages leave the host the optimizer states that have no room in HBM") {
+    const ModelShape model = RandomSteps(15).next().model;
+    RunConfiguration run = keeping_run(Keep::kOutput, kAuto);
+    run.hbm_pages.mode = HbmPages::Mode::kRing;
+    run.shard_parameters = model.parameters() / 20;
+    run.resident_shards = {Amount::Mode::kCount, 0};
+    const std::int64_t host = make_plan(model, run).peak_bytes(Tier::kHost);
+    run.host_memory_bytes = host - 1;
+    const Plan plan = make_plan(model, run);
+    CHECK(shortfalls(plan).empty());
+    CHECK(plan.kept_pages() < make_plan(model, keeping_run(Keep::kOutput, kAll)).kept_pages());
+    CHECK(plan.host_shards > 0);
 }
 
 TEST_CASE("what does not fit is said by tier, needed and available bytes") {

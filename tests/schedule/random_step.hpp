@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/schedule/generator.hpp"
+#include "runtime/schedule/optimizer_schedule.hpp"
 #include "runtime/schedule/plan.hpp"
 
 namespace oomb::testing {
@@ -75,6 +76,8 @@ class RandomSteps {
         run.kept_pages = kept_pages();
         run.held_chunks = keeps_input(run.keep) ? Amount{} : held_chunks();
         run.optimizer = between(0, 3) != 0;
+        run.shard_parameters = between(64, 4000);
+        run.resident_shards = resident_shards();
         run.compute = run.accumulator = coin() ? DType::kF32 : DType::kF64;
         if (limits_.any_device_and_type) {
             run.device = coin() ? DeviceKind::kCuda : DeviceKind::kCpu;
@@ -99,6 +102,18 @@ class RandomSteps {
     Amount kept_pages() {
         return coin() ? Amount{Amount::Mode::kAll, 0}
                       : Amount{Amount::Mode::kCount, between(0, limits_.chunks * limits_.layers)};
+    }
+
+    // All for a third of the runs, none for another.
+    Amount resident_shards() {
+        switch (between(0, 2)) {
+            case 0:
+                return {Amount::Mode::kAll, 0};
+            case 1:
+                return {};
+            default:
+                return {Amount::Mode::kCount, between(1, 6)};
+        }
     }
 
     void limit_hbm(RandomStep& step) {

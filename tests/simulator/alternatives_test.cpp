@@ -19,6 +19,7 @@ RunConfiguration cuda_run(std::int64_t context_tokens) {
     run.device = DeviceKind::kCuda;
     run.context_tokens = context_tokens;
     run.compute = DType::kBF16;
+    run.resident_shards = {Amount::Mode::kAuto, 0};
     run.gpu_memory_bytes = 139 * (std::int64_t{1} << 30);
     run.host_memory_bytes = 125 * (std::int64_t{1} << 30);
     return run;
@@ -35,9 +36,10 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
     const TemporaryFolder folder;
     const std::string json = (folder.path() / "plan.json").string();
     const ModelShape model = read_model_shape(model_file("qwen2.5-7b"));
-    for (const std::string base : {"--context 128K", "--context 1M --offload host --keep xo --hbm-pages ring",
-                                   "--context 1M --offload host --hbm-pages 5000 --dtype fp32",
-                                   "--context 200 --dtype fp64", "--context 64K --held-chunks 3"}) {
+    for (const std::string base :
+         {"--context 128K", "--context 1M --offload host --keep xo --hbm-pages ring",
+          "--context 1M --offload host --hbm-pages 5000 --dtype fp32", "--context 200 --dtype fp64",
+          "--context 64K --held-chunks 3", "--context 64K --optimizer-states hbm"}) {
         const std::vector<std::string> typed =
             words("--model " + model_file("qwen2.5-7b") + " --json " + json + " " + base);
         call_plan(typed);
@@ -46,6 +48,9 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
         run.offload = first["run"]["offload"] == "host" ? Offload::kHost : Offload::kNone;
         run.keep = first["run"]["keep"] == "xo" ? Keep::kInputAndOutput : Keep::kNone;
         run.held_chunks.count = first["run"]["held_chunks"] == "3" ? 3 : 0;
+        if (first["run"]["optimizer_states"] == "hbm") {
+            run.resident_shards = {Amount::Mode::kAll, 0};
+        }
         run.compute = parse_dtype(first["run"]["compute_dtype"].get<std::string>());
         run.accumulator = parse_dtype(first["run"]["accumulator_dtype"].get<std::string>());
         if (base.find("ring") != std::string::npos) {
@@ -81,7 +86,11 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
 
 TEST_CASE("what gives up least comes first") {
     const ModelShape model = read_model_shape(model_file("qwen2.5-7b"));
-    const std::vector<Alternative> list = simulator::alternatives(model, cuda_run(128 * 1024), {});
+    RunConfiguration run = cuda_run(128 * 1024);
+    run.resident_shards = {Amount::Mode::kAll, 0};
+    const std::vector<Alternative> list = simulator::alternatives(model, run, {});
+    REQUIRE(find(list, "--optimizer-states auto") != nullptr);
+    CHECK(find(list, "--optimizer-states auto")->fits());
     REQUIRE(find(list, "--offload host") != nullptr);
     CHECK(find(list, "--offload host")->fits());
     CHECK(list.front().change == "--offload host");
@@ -118,7 +127,8 @@ TEST_CASE("several changes at once: time first, then the context; free memory co
     RunConfiguration run;
     run.context_tokens = 8192;
     run.keep = Keep::kInputAndOutput;
-    const std::string all = "--offload host --keep none --logit-tile 256 --window 2K --chunk 1K";
+    const std::string all =
+        "--offload host --optimizer-states auto --keep none --logit-tile 256 --window 2K --chunk 1K";
     const std::vector<Alternative> unlimited = simulator::combinations(model, run, {});
     REQUIRE(unlimited.size() == 1);
     CHECK(unlimited[0].change == all);

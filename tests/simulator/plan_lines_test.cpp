@@ -31,8 +31,10 @@ std::vector<RunConfiguration> runs() {
                 run.hbm_pages = {HbmPages::Mode::kRing, 0};
                 list.push_back(run);
                 run.hbm_pages = {HbmPages::Mode::kCount, 1000};
+                run.resident_shards = {Amount::Mode::kAuto, 0};
                 list.push_back(run);
                 run.kept_pages = {Amount::Mode::kCount, 17};
+                run.resident_shards = {Amount::Mode::kCount, 3};
                 run.held_chunks = {Amount::Mode::kCount, keeps_input(keep) ? 0 : 2};
                 list.push_back(run);
             }

@@ -51,7 +51,7 @@ TEST_CASE("a folder is a model too, and its name is shown") {
 }
 
 TEST_CASE("exit code 3 says which memory, asked, available, shortfall, and what would fit") {
-    const PlanCall call = plan_of(model_file("qwen2.5-7b"), "--context 128K");
+    const PlanCall call = plan_of(model_file("qwen2.5-7b"), "--context 128K --optimizer-states hbm");
     CHECK(call.code == 3);
     CHECK(contains(call.err, "GPU memory: asked "));
     CHECK(contains(call.err, ", available 139.0 GiB (149,250,113,536 bytes), short of "));
@@ -69,15 +69,16 @@ TEST_CASE("where nothing alone fits, the savings together are shown") {
 }
 
 TEST_CASE("a shorter context is not the last word: with everything that costs only time more of it may stay") {
-    const PlanCall call = plan_of(model_file("qwen2.5-7b"), "--context 1M");
+    const PlanCall call = plan_of(model_file("qwen2.5-7b"), "--context 1M --optimizer-states hbm");
     CHECK(contains(call.err, "--context 32K"));
-    CHECK(contains(call.err, "--offload host --logit-tile 256 --window 4K --chunk 1K --context 512K"));
+    CHECK(contains(call.err,
+                   "--offload host --optimizer-states auto --logit-tile 256 --window 4K --chunk 1K --context 512K"));
 }
 
 TEST_CASE("a budget of exactly the peak fits, one byte less does not") {
     const TemporaryFolder folder;
     const std::string json = (folder.path() / "plan.json").string();
-    const std::string flags = "--context 4K --json " + json;
+    const std::string flags = "--context 4K --optimizer-states hbm --json " + json;
     REQUIRE(plan_of(model_file("smollm2-135m"), flags).code == 0);
     const std::int64_t peak = read_json_file(json)["peak_bytes"]["hbm"];
     CHECK(plan_of(model_file("smollm2-135m"), flags + " --gpu-memory " + std::to_string(peak)).code == 0);
@@ -87,7 +88,7 @@ TEST_CASE("a budget of exactly the peak fits, one byte less does not") {
 TEST_CASE("the plan file is written whether the plan fits or not, and replaces an older one") {
     const TemporaryFolder folder;
     const std::string json = (folder.path() / "plan.json").string();
-    CHECK(plan_of(model_file("qwen2.5-7b"), "--context 128K --json " + json).code == 3);
+    CHECK(plan_of(model_file("qwen2.5-7b"), "--context 128K --optimizer-states hbm --json " + json).code == 3);
     CHECK(read_json_file(json)["run"]["context_tokens"] == 131072);
     CHECK(plan_of(model_file("qwen2.5-7b"), "--context 4K --json " + json).code == 0);
     const Json plan = read_json_file(json);

@@ -37,7 +37,10 @@ struct Trained {
     std::vector<double> state() {
         const std::int64_t elements = backend.layout().elements();
         std::vector<double> result(backend.weights(), backend.weights() + elements);
-        result.insert(result.end(), backend.moments(), backend.moments() + 2 * elements);
+        for (const auto array : {trainer::StateArray::kM, trainer::StateArray::kV}) {
+            const std::vector<double> moments = backend.moments(array);
+            result.insert(result.end(), moments.begin(), moments.end());
+        }
         return result;
     }
     std::int64_t offset(std::string_view name) const {

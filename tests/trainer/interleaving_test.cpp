@@ -1,6 +1,6 @@
 // The schedule is complete: any order of execution that the waits allow gives the same bits, with ended buffers
-// poisoned and every unordered access an error. So do offload, HBM budgets and what is kept, for they change no
-// operand.
+// poisoned and every unordered access an error. So do offload, HBM budgets, what is kept and where optimizer states
+// lie, for they change no operand.
 
 #include <set>
 
@@ -28,10 +28,13 @@ void check_all_orders() {
             const auto outcome = step.run<T>(
                 {.order = Order::kShuffled, .seed = static_cast<std::uint64_t>(seed), .shuffle_depth = depth});
             CHECK(same_bits(outcome.gradients, expected.gradients));
+            CHECK(same_bits(outcome.weights, expected.weights));
             CHECK(outcome.result.loss == expected.result.loss);
         }
         for (int run = 0; run < kThreadedPerWay; ++run) {
-            CHECK(same_bits(step.run<T>({.order = Order::kThreads}).gradients, expected.gradients));
+            const auto outcome = step.run<T>({.order = Order::kThreads});
+            CHECK(same_bits(outcome.gradients, expected.gradients));
+            CHECK(same_bits(outcome.weights, expected.weights));
         }
     }
 }
@@ -67,13 +70,16 @@ void check_all_budgets() {
     for (const Way& way : all_ways()) {
         CAPTURE(to_text(way));
         const StepCase step(step_run(kType<T>, way));
-        CHECK(same_bits(step.run<T>().gradients, expected.gradients));
+        const auto found = step.run<T>();
+        CHECK(same_bits(found.gradients, expected.gradients));
+        CHECK(same_bits(found.weights, expected.weights));
         for (std::int64_t pages = 1; way.offload == Offload::kHost && pages < 16; pages += 3) {
             CAPTURE(pages);
             RunConfiguration run = step.plan.run;
             run.hbm_pages = {HbmPages::Mode::kCount, pages};
             const auto outcome = StepCase(run).run<T>({.order = Order::kShuffled, .seed = 1});
             CHECK(same_bits(outcome.gradients, expected.gradients));
+            CHECK(same_bits(outcome.weights, expected.weights));
             CHECK(outcome.result.loss == expected.result.loss);
         }
     }
@@ -100,8 +106,10 @@ TEST_CASE("random models, chunks, windows and budgets: shuffled and offloaded as
         step.run.hbm_pages = {};
         step.run.keep = Keep::kNone;
         step.run.held_chunks = {};
+        step.run.resident_shards = kAllOfThem;
         const auto expected = StepCase(step.run, step.model).run<float>();
         CHECK(same_bits(outcome.gradients, expected.gradients));
+        CHECK(same_bits(outcome.weights, expected.weights));
     }
 }
 

@@ -87,6 +87,11 @@ TEST_CASE("each wait taken away is reported: kept pages in both tiers") {
     check_waits(step);
 }
 
+TEST_CASE("each wait taken away is reported: optimizer states on the host") {
+    check_waits(StepCase(step_run(DType::kF64, {.offload = Offload::kNone, .resident_shards = some(0)})));
+    check_waits(StepCase(step_run(DType::kF64, {.offload = Offload::kNone, .resident_shards = some(2)})));
+}
+
 TEST_CASE("each wait taken away is reported: a few pages stay in HBM") {
     RunConfiguration run = step_run(DType::kF64, Offload::kHost, Keep::kNone);
     run.hbm_pages = {HbmPages::Mode::kCount, 5};

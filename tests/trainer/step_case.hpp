@@ -18,12 +18,13 @@ inline ModelShape busy_shape() {
     return shape;
 }
 
-// Where activations and pages of a step stay.
+// Where activations, pages and optimizer states of a step stay.
 struct Way {
     Offload offload = Offload::kNone;
     Keep keep = Keep::kNone;
     Amount held_chunks = {};
     Amount kept_pages = {Amount::Mode::kAll, 0};
+    Amount resident_shards = {Amount::Mode::kAll, 0};  // of 6
 };
 
 inline RunConfiguration step_run(DType type, const Way& way) {
@@ -33,6 +34,8 @@ inline RunConfiguration step_run(DType type, const Way& way) {
     run.keep = way.keep;
     run.held_chunks = way.held_chunks;
     run.kept_pages = way.kept_pages;
+    run.shard_parameters = 2048;
+    run.resident_shards = way.resident_shards;
     if (offload == Offload::kHost) {
         run.hbm_pages.mode = HbmPages::Mode::kRing;
     }
@@ -48,7 +51,8 @@ inline constexpr Amount some(std::int64_t count) {
     return {Amount::Mode::kCount, count};
 }
 
-// Every choice with and without offload. With three pages kept: one chunk, or an odd number of layers of two.
+// Every choice with and without offload, taking turns optimizer states in HBM, on the host, in both. With three pages
+// kept: one chunk, or an odd number of layers of two.
 inline std::vector<Way> all_ways() {
     std::vector<Way> ways;
     for (const Offload offload : {Offload::kNone, Offload::kHost}) {
@@ -67,12 +71,17 @@ inline std::vector<Way> all_ways() {
             }
         }
     }
+    const Amount shards[] = {kAllOfThem, some(0), some(2)};
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+        ways[i].resident_shards = shards[i % std::size(shards)];
+    }
     return ways;
 }
 
 inline std::string to_text(const Way& way) {
-    return fmt::format("offload {}, keep {}, kept pages {}, held chunks {}", name_of(way.offload), name_of(way.keep),
-                       to_text(way.kept_pages), to_text(way.held_chunks));
+    return fmt::format("offload {}, keep {}, kept pages {}, held chunks {}, optimizer states {}", name_of(way.offload),
+                       name_of(way.keep), to_text(way.kept_pages), to_text(way.held_chunks),
+                       states_text(way.resident_shards));
 }
 
 // Weights and data of the step; two sequences, so that the second finds buffers that the first has used.

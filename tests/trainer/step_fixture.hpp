@@ -1,5 +1,5 @@
 #pragma once
-// Small models, random data, and one gradient computation through plan, executor and CPU backend.
+// Small models, random data, and one step through plan, executor and CPU backend.
 
 #include <doctest/doctest.h>
 
@@ -75,6 +75,7 @@ template <class T>
 struct StepOutcome {
     trainer::StepResult result;
     std::vector<T> gradients;
+    std::vector<T> weights;  // after the update, if there is an optimizer
     std::int64_t touched_bytes[kTiers] = {0, 0};
     std::int64_t most_frames[kTiers][kPageClasses] = {};
 };
@@ -91,8 +92,10 @@ StepOutcome<T> run_step(const schedule::Plan& plan, const std::vector<double>& w
         views.push_back(sequence.view());
     }
     StepOutcome<T> outcome;
-    outcome.result = executor.compute_gradients(views, {});
+    outcome.result = executor.compute_gradients(views, {.learning_rate = 0.01, .weight_decay = 0.1});
     outcome.gradients.assign(backend.gradients(), backend.gradients() + backend.layout().elements());
+    executor.update_weights();
+    outcome.weights.assign(backend.weights(), backend.weights() + backend.layout().elements());
     for (int tier = 0; tier < kTiers; ++tier) {
         outcome.touched_bytes[tier] = backend.touched_bytes(static_cast<Tier>(tier));
         for (int page_class = 0; page_class < kPageClasses; ++page_class) {

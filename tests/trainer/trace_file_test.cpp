@@ -48,7 +48,6 @@ void trace_step(const StepCase& step, const std::filesystem::path& path, Order o
     trace.begin(step.plan, backend.device_name());
     backend.on_timed = [&](const trainer::OperationRecord& record) { trace.write(record); };
     std::copy(step.weights.begin(), step.weights.end(), backend.weights());
-    std::fill_n(backend.moments(), 2 * backend.layout().elements(), 0.0);
     trainer::Executor executor(step.plan, backend);
     std::vector<trainer::SequenceView> views;
     for (const TestSequence& sequence : step.sequences) {

@@ -68,10 +68,21 @@ void CpuBackend<T>::copy_activation(const Issued& issued) {
     }
 }
 
-#define OOMB_COPIES(T)                                       \
-    template void CpuBackend<T>::load_tokens(const Issued&); \
-    template void CpuBackend<T>::copy_pages(const Issued&);  \
-    template void CpuBackend<T>::copy_activation(const Issued&);
+// A shard's states between their home on the host and a slot of the ring.
+template <class T>
+void CpuBackend<T>::copy_state(const Issued& issued) {
+    const bool fetches = issued.operation.id.kind == Kind::kFetchState;
+    const std::int64_t elements = shards_.arrays * shards_.elements;
+    const auto [from, to] = fetches ? std::pair(kHostStates, kOptimizerShard) : std::pair(kOptimizerShard, kHostStates);
+    std::copy_n(memory_.template read<T>(issued, from, elements), elements,
+                memory_.template write<T>(issued, to, elements));
+}
+
+#define OOMB_COPIES(T)                                           \
+    template void CpuBackend<T>::load_tokens(const Issued&);     \
+    template void CpuBackend<T>::copy_pages(const Issued&);      \
+    template void CpuBackend<T>::copy_activation(const Issued&); \
+    template void CpuBackend<T>::copy_state(const Issued&);
 OOMB_COPIES(float)
 OOMB_COPIES(double)
 

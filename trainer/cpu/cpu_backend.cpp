@@ -18,6 +18,7 @@ CpuBackend<T>::CpuBackend(const schedule::Plan& plan, CpuBackendOptions options)
     : plan_(plan),
       model_(plan.model),
       layout_(plan.model),
+      shards_(schedule::optimizer_shards(schedule::StepShape(plan.model, plan.run))),
       frequencies_(rope_frequencies(plan.model)),
       memory_(plan, options.checked),
       options_(std::move(options)) {
@@ -100,6 +101,16 @@ template <class T>
 TensorValues CpuBackend<T>::values_of(const T* region, std::size_t parameter) const {
     return TensorValues(
         std::span<const T>(region + layout_.offset(parameter), layout_.parameters()[parameter].elements));
+}
+
+template <class T>
+std::vector<T> CpuBackend<T>::moments(StateArray array) const {
+    std::vector<T> values;
+    for (std::int64_t shard = 0; shard < shards_.count; ++shard) {
+        const T* home = state_at_home<T>(memory_, shards_, array, shard);
+        values.insert(values.end(), home, home + shards_.size(shard));
+    }
+    return values;
 }
 
 template <class T>

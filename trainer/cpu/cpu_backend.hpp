@@ -12,6 +12,7 @@
 #include "trainer/cpu/libtorch_memory.hpp"
 #include "trainer/executor/backend.hpp"
 #include "trainer/executor/engine_queues.hpp"
+#include "trainer/executor/optimizer_states.hpp"
 #include "trainer/model/parameter_layout.hpp"
 
 namespace oomb::trainer {
@@ -54,7 +55,8 @@ class CpuBackend : public Backend {
     // [layout().elements()], while idle.
     T* weights() { return memory_.template idle<T>(schedule::RegionName::kWeights); }
     T* gradients() { return memory_.template idle<T>(schedule::RegionName::kGradients); }
-    T* moments() { return memory_.template idle<T>(schedule::RegionName::kMoments); }  // m, then v
+    // m or v, gathered from its homes.
+    std::vector<T> moments(StateArray array) const;
 
   private:
     friend struct Dispatch;
@@ -104,6 +106,7 @@ class CpuBackend : public Backend {
     void load_tokens(const Issued& issued);
     void copy_pages(const Issued& issued);
     void copy_activation(const Issued& issued);
+    void copy_state(const Issued& issued);
 
     TensorValues values_of(const T* region, std::size_t parameter) const;
     const T* weight(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
@@ -113,6 +116,7 @@ class CpuBackend : public Backend {
     const schedule::Plan& plan_;
     const ModelShape& model_;
     ParameterLayout layout_;
+    schedule::OptimizerShards shards_;
     RopeFrequencies frequencies_;
     CpuMemory memory_;
     CpuBackendOptions options_;

@@ -131,25 +131,26 @@ void CpuBackend<T>::gradient_norm(const Issued& issued) {
         kernels::cpu::sum_of_squares(gradients, layout_.elements());
 }
 
+// One shard. What its states were before the first step means nothing.
 template <class T>
 void CpuBackend<T>::optimizer(const Issued& issued) {
-    const std::int64_t elements = layout_.elements();
+    const std::int64_t elements = layout_.elements(), shard = issued.operation.id.part;
     const double norm = std::sqrt(memory_.template read<double>(issued, kScalars, kScalarCount)[2]);
     const bool clips = settings_.max_grad_norm > 0 && norm > settings_.max_grad_norm;
     const T* gradients = memory_.template read<T>(issued, kGradients, elements);
     T* weights = memory_.template write<T>(issued, kWeights, elements);
-    T* moments = memory_.template write<T>(issued, kMoments, 2 * elements);
+    const ShardStates<T> states = states_of<T>(memory_, issued, shards_);
+    const std::int64_t begin = shards_.first(shard), count = shards_.size(shard);
     if (settings_.step == 1) {
-        std::fill_n(moments, 2 * elements, T{0});
+        std::fill_n(states.m, count, T{0});
+        std::fill_n(states.v, count, T{0});
     }
-    for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
-        const ParameterInfo& parameter = layout_.parameters()[i];
-        const std::int64_t offset = layout_.offset(i);
-        kernels::cpu::adamw_step<T>({.weights = weights + offset,
-                                     .gradient = gradients + offset,
-                                     .m = moments + offset,
-                                     .v = moments + elements + offset,
-                                     .count = parameter.elements,
+    layout_.for_each_part(begin, count, [&](const ParameterInfo& parameter, std::int64_t first, std::int64_t size) {
+        kernels::cpu::adamw_step<T>({.weights = weights + first,
+                                     .gradient = gradients + first,
+                                     .m = states.m + (first - begin),
+                                     .v = states.v + (first - begin),
+                                     .count = size,
                                      .step = settings_.step,
                                      .learning_rate = settings_.learning_rate,
                                      .beta1 = settings_.beta1,
@@ -157,7 +158,7 @@ void CpuBackend<T>::optimizer(const Issued& issued) {
                                      .eps = settings_.epsilon,
                                      .weight_decay = parameter.decays ? settings_.weight_decay : 0.0,
                                      .gradient_scale = clips ? settings_.max_grad_norm / norm : 1.0});
-    }
+    });
 }
 
 #define OOMB_PASSES(T)                                              \

@@ -98,10 +98,26 @@ void CudaBackend<T>::copy_activation(const Issued& issued) {
     }
 }
 
-#define OOMB_COPIES(T)                                        \
-    template void CudaBackend<T>::load_tokens(const Issued&); \
-    template void CudaBackend<T>::copy_pages(const Issued&);  \
-    template void CudaBackend<T>::copy_activation(const Issued&);
+// A shard's states between their home on the host and a slot of the ring.
+template <class T>
+void CudaBackend<T>::copy_state(const Issued& issued) {
+    const std::int64_t bytes = shards_.slot_bytes();
+    const bool fetches = issued.operation.id.kind == Kind::kFetchState;
+    const auto at = [&](schedule::RegionName region, bool written) {
+        return written ? memory_->write<std::byte>(issued, region, bytes)
+                       : memory_->read<std::byte>(issued, region, bytes);
+    };
+    copies_.clear();
+    append(copies_, at(kHostStates, !fetches) - memory_->arena(Tier::kHost),
+           at(kOptimizerShard, fetches) - memory_->arena(Tier::kHbm), bytes);
+    streams_->copy(direction_of(issued), copies_);
+}
+
+#define OOMB_COPIES(T)                                            \
+    template void CudaBackend<T>::load_tokens(const Issued&);     \
+    template void CudaBackend<T>::copy_pages(const Issued&);      \
+    template void CudaBackend<T>::copy_activation(const Issued&); \
+    template void CudaBackend<T>::copy_state(const Issued&);
 OOMB_COPIES(BFloat16)
 OOMB_COPIES(float)
 

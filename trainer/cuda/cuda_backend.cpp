@@ -1,6 +1,7 @@
 #include "trainer/cuda/cuda_backend.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "kernels/cuda/convert.hpp"
@@ -45,6 +46,7 @@ CudaBackend<T>::CudaBackend(const schedule::Plan& plan, CudaBackendOptions optio
       workspace_(schedule::workspace(schedule::StepShape(plan.model, plan.run))),
       scratch_(schedule::attention_scratch(schedule::StepShape(plan.model, plan.run))),
       layout_(plan.model),
+      shards_(schedule::optimizer_shards(schedule::StepShape(plan.model, plan.run))),
       frequencies_(rope_frequencies(plan.model)),
       options_(std::move(options)),
       meter_(device::probe_device().pci_bus) {
@@ -140,20 +142,46 @@ void CudaBackend<T>::set_sequence(std::span<const std::int32_t> tokens, std::spa
 template <class T>
 void CudaBackend<T>::set_weight(std::size_t parameter, std::span<const std::byte> values, DType type) {
     const std::int64_t elements = layout_.parameters()[parameter].elements, offset = layout_.offset(parameter);
-    const auto put = [&]<class E>(E* target) {
-        std::vector<E> converted(elements);
-        convert<E>(values, type, converted);
-        OOMB_CUDA(cudaMemcpy(target + offset, converted.data(), elements * sizeof(E), cudaMemcpyHostToDevice));
-    };
-    put(memory_->idle<T>(RegionName::kWeights));
-    if (region_of(plan_.regions, RegionName::kMasterWeights).total_bytes() > 0) {
-        put(memory_->idle<A>(RegionName::kMasterWeights));
+    std::vector<T> rounded(elements);
+    convert<T>(values, type, rounded);
+    OOMB_CUDA(cudaMemcpy(memory_->idle<T>(RegionName::kWeights) + offset, rounded.data(), elements * sizeof(T),
+                         cudaMemcpyHostToDevice));
+    if (shards_.has_master()) {
+        std::vector<A> master(elements);
+        convert<A>(values, type, master);
+        for_each_shard(shards_, offset, elements, [&](std::int64_t shard, std::int64_t first, std::int64_t count) {
+            A* home = state_at_home<A>(*memory_, shards_, StateArray::kMaster, shard) + (first - shards_.first(shard));
+            const A* from = master.data() + (first - offset);
+            if (shard < shards_.resident) {
+                OOMB_CUDA(cudaMemcpy(home, from, count * sizeof(A), cudaMemcpyHostToDevice));
+            } else {
+                std::copy_n(from, count, home);
+            }
+        });
     }
+}
+
+// Elements [first, first + count) of the master weights, from values on the device to their homes.
+template <class T>
+void CudaBackend<T>::put_master(std::int64_t first, const A* values, std::int64_t count) {
+    copies_.clear();
+    for_each_shard(shards_, first, count, [&](std::int64_t shard, std::int64_t begin, std::int64_t size) {
+        A* home = state_at_home<A>(*memory_, shards_, StateArray::kMaster, shard) + (begin - shards_.first(shard));
+        const A* from = values + (begin - first);
+        const auto bytes = size * static_cast<std::int64_t>(sizeof(A));
+        if (shard < shards_.resident) {
+            OOMB_CUDA(cudaMemcpyAsync(home, from, bytes, cudaMemcpyDeviceToDevice, stream()));
+        } else {
+            copies_.push_back({reinterpret_cast<std::byte*>(home) - memory_->arena(Tier::kHost),
+                               reinterpret_cast<const std::byte*>(from) - memory_->arena(Tier::kHbm), bytes});
+        }
+    });
+    OOMB_CUDA(cudaStreamSynchronize(stream()));  // what the copies read
+    streams_->copy(device::Direction::kDeviceToHost, copies_);
 }
 
 template <class T>
 bool CudaBackend<T>::randomize_weights(std::uint64_t seed) {
-    const bool has_master = region_of(plan_.regions, RegionName::kMasterWeights).total_bytes() > 0;
     for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
         const ParameterInfo& parameter = layout_.parameters()[i];
         if (is_norm(parameter.kind) || is_bias(parameter.kind)) {
@@ -163,17 +191,19 @@ bool CudaBackend<T>::randomize_weights(std::uint64_t seed) {
         }
         const std::uint64_t key = stream_key(seed, parameter.name);
         T* weights = memory_->idle<T>(RegionName::kWeights) + layout_.offset(i);
-        if (!has_master) {
+        if (!shards_.has_master()) {
             kernels::cuda::fill_normal<T>(weights, parameter.elements, kInitialStd, key, stream());
             continue;
         }
-        A* master = memory_->idle<A>(RegionName::kMasterWeights) + layout_.offset(i);
-        kernels::cuda::fill_normal<A>(master, parameter.elements, kInitialStd, key, stream());
+        // Drawn where the gradients will be, for a step clears those before it adds to them.
         if constexpr (!std::is_same_v<T, A>) {
+            A* master = memory_->idle<A>(RegionName::kGradients) + layout_.offset(i);
+            kernels::cuda::fill_normal<A>(master, parameter.elements, kInitialStd, key, stream());
             kernels::cuda::convert<A, T>(master, weights, parameter.elements, stream());
+            put_master(layout_.offset(i), master, parameter.elements);
         }
     }
-    OOMB_CUDA(cudaStreamSynchronize(stream()));
+    wait_idle();
     return true;
 }
 
@@ -190,9 +220,22 @@ TensorValues CudaBackend<T>::read_back(RegionName region, std::size_t parameter)
 // The master weights where there are some: nothing that the optimizer did is lost.
 template <class T>
 TensorValues CudaBackend<T>::weight(std::size_t parameter) {
-    return region_of(plan_.regions, RegionName::kMasterWeights).total_bytes() > 0
-               ? read_back<A>(RegionName::kMasterWeights, parameter)
-               : read_back<T>(RegionName::kWeights, parameter);
+    if (!shards_.has_master()) {
+        return read_back<T>(RegionName::kWeights, parameter);
+    }
+    const std::int64_t elements = layout_.parameters()[parameter].elements, offset = layout_.offset(parameter);
+    values_.resize(elements * sizeof(A));
+    for_each_shard(shards_, offset, elements, [&](std::int64_t shard, std::int64_t first, std::int64_t count) {
+        const A* home =
+            state_at_home<A>(*memory_, shards_, StateArray::kMaster, shard) + (first - shards_.first(shard));
+        std::byte* to = values_.data() + (first - offset) * sizeof(A);
+        if (shard < shards_.resident) {
+            OOMB_CUDA(cudaMemcpy(to, home, count * sizeof(A), cudaMemcpyDeviceToHost));
+        } else {
+            std::memcpy(to, home, count * sizeof(A));
+        }
+    });
+    return TensorValues(std::span<const A>(reinterpret_cast<const A*>(values_.data()), elements));
 }
 
 template <class T>

@@ -18,6 +18,7 @@
 #include "trainer/cuda/engine_streams.hpp"
 #include "trainer/cuda/matrix_product.hpp"
 #include "trainer/executor/backend.hpp"
+#include "trainer/executor/optimizer_states.hpp"
 #include "trainer/executor/planned_memory.hpp"
 
 namespace oomb::trainer {
@@ -117,11 +118,13 @@ class CudaBackend : public Backend {
     void load_tokens(const Issued& issued);
     void copy_pages(const Issued& issued);
     void copy_activation(const Issued& issued);
+    void copy_state(const Issued& issued);
 
     const T* weight(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
     A* gradient(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
     std::int64_t row_in_chunk(const Issued& issued) const;
     std::byte* workspace(std::int64_t part) const;
+    void put_master(std::int64_t first, const A* values, std::int64_t count);
     cudaStream_t stream() const { return streams_->compute(); }
     template <class E>
     TensorValues read_back(schedule::RegionName region, std::size_t parameter);
@@ -131,6 +134,7 @@ class CudaBackend : public Backend {
     const schedule::Workspace workspace_;
     const schedule::AttentionScratch scratch_;
     ParameterLayout layout_;
+    const schedule::OptimizerShards shards_;
     RopeFrequencies frequencies_;
     CudaBackendOptions options_;
     device::GpuMeter meter_;  // before the context: its memory is then this process's
@@ -144,6 +148,7 @@ class CudaBackend : public Backend {
     std::vector<device::Copy> copies_;                   // of one operation, reused
     std::vector<std::byte> values_;                      // what weight() and gradient() return
     StepSettings settings_;
+    double gradient_scale_ = 1.0;  // of the step's clipping
 };
 
 extern template class CudaBackend<BFloat16>;

@@ -130,40 +130,44 @@ void CudaBackend<T>::gradient_norm(const Issued& issued) {
                                      workspace(workspace_.library), stream());
 }
 
-// Begins when the gradients and their norm are known to the host: clipping is decided there.
+// One shard. The first is issued when gradients and norm are known to the host, where clipping is decided; the others
+// wait for nothing there. What the states were before the first step means nothing.
 template <class T>
 void CudaBackend<T>::optimizer(const Issued& issued) {
-    const std::int64_t elements = layout_.elements();
-    const double norm = std::sqrt(sums().gradient_squares);
-    const bool clips = settings_.max_grad_norm > 0 && norm > settings_.max_grad_norm;
+    const std::int64_t elements = layout_.elements(), shard = issued.operation.id.part;
+    if (shard == 0) {
+        const double norm = std::sqrt(sums().gradient_squares);
+        gradient_scale_ =
+            settings_.max_grad_norm > 0 && norm > settings_.max_grad_norm ? settings_.max_grad_norm / norm : 1.0;
+    }
     const A* gradients = memory_->read<A>(issued, kGradients, elements);
     T* weights = memory_->write<T>(issued, kWeights, elements);
-    A* moments = memory_->write<A>(issued, kMoments, 2 * elements);
+    const ShardStates<A> states = states_of<A>(*memory_, issued, shards_);
+    const std::int64_t begin = shards_.first(shard), count = shards_.size(shard);
     if (settings_.step == 1) {
-        OOMB_CUDA(cudaMemsetAsync(moments, 0, 2 * elements * sizeof(A), stream()));
+        OOMB_CUDA(cudaMemsetAsync(states.m, 0, count * sizeof(A), stream()));
+        OOMB_CUDA(cudaMemsetAsync(states.v, 0, count * sizeof(A), stream()));
     }
-    for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
-        const ParameterInfo& parameter = layout_.parameters()[i];
-        const std::int64_t offset = layout_.offset(i);
-        kernels::AdamWStep<T> step{.gradient = gradients + offset,
-                                   .m = moments + offset,
-                                   .v = moments + elements + offset,
-                                   .count = parameter.elements,
+    layout_.for_each_part(begin, count, [&](const ParameterInfo& parameter, std::int64_t first, std::int64_t size) {
+        kernels::AdamWStep<T> step{.gradient = gradients + first,
+                                   .m = states.m + (first - begin),
+                                   .v = states.v + (first - begin),
+                                   .count = size,
                                    .step = settings_.step,
                                    .learning_rate = settings_.learning_rate,
                                    .beta1 = settings_.beta1,
                                    .beta2 = settings_.beta2,
                                    .eps = settings_.epsilon,
                                    .weight_decay = parameter.decays ? settings_.weight_decay : 0.0,
-                                   .gradient_scale = clips ? settings_.max_grad_norm / norm : 1.0};
+                                   .gradient_scale = gradient_scale_};
         if constexpr (std::is_same_v<T, A>) {
-            step.weights = weights + offset;
+            step.weights = weights + first;
         } else {
-            step.weights = memory_->write<A>(issued, kMasterWeights, elements) + offset;
-            step.weights_copy = weights + offset;
+            step.weights = states.master + (first - begin);
+            step.weights_copy = weights + first;
         }
         kernels::cuda::adamw_step<T>(step, stream());
-    }
+    });
 }
 
 #define OOMB_PASSES(T)                                               \

@@ -107,6 +107,9 @@ struct Dispatch {
             case Kind::kKeepActivation:
             case Kind::kLoadActivation:
                 return ops.copy_activation(issued), true;
+            case Kind::kFetchState:
+            case Kind::kStoreState:
+                return ops.copy_state(issued), true;
             case Kind::kRelease:
                 return true;  // the frames are free, there is nothing to move
             default:

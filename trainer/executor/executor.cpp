@@ -5,6 +5,7 @@
 
 #include "kernels/cross_entropy.hpp"
 #include "runtime/schedule/generator.hpp"
+#include "runtime/schedule/optimizer_schedule.hpp"
 
 namespace oomb::trainer {
 namespace {
@@ -26,18 +27,19 @@ class StoppableSink : public schedule::OperationSink {
 };
 
 // Splits the optimizer's phase: the norm is wanted before the weights are touched.
-class KindFilter : public schedule::OperationSink {
+class NormFilter : public schedule::OperationSink {
   public:
-    KindFilter(schedule::OperationSink& next, schedule::Kind kind) : next_(next), kind_(kind) {}
+    // Passes on the norm, or all but the norm.
+    NormFilter(schedule::OperationSink& next, bool norm) : next_(next), norm_(norm) {}
     void take(const schedule::Operation& operation) override {
-        if (operation.id.kind == kind_) {
+        if ((operation.id.kind == schedule::Kind::kGradientNorm) == norm_) {
             next_.take(operation);
         }
     }
 
   private:
     schedule::OperationSink& next_;
-    schedule::Kind kind_;
+    bool norm_;
 };
 
 std::int64_t count_valid(const SequenceView& sequence) {
@@ -74,7 +76,7 @@ StepResult Executor::compute_gradients(std::span<const SequenceView> sequences, 
     for (std::size_t i = 0; i < sequences.size(); ++i) {
         run_sequence(sequences[i], static_cast<std::int64_t>(i));
     }
-    KindFilter norm(issuer_, schedule::Kind::kGradientNorm);
+    NormFilter norm(issuer_, true);
     schedule::generate_optimizer(schedule::StepShape(plan_.model, plan_.run), norm);
     backend_.wait_idle();
     const StepSums sums = backend_.sums();
@@ -87,7 +89,7 @@ StepResult Executor::compute_gradients(std::span<const SequenceView> sequences, 
 }
 
 void Executor::update_weights() {
-    KindFilter update(issuer_, schedule::Kind::kOptimizer);
+    NormFilter update(issuer_, false);
     schedule::generate_optimizer(schedule::StepShape(plan_.model, plan_.run), update);
     backend_.wait_idle();
 }

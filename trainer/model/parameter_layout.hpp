@@ -2,6 +2,7 @@
 // Where each parameter lies in the regions of weights, gradients and moments: one after the other in the order of
 // parameters_of(), without gaps, so that q, k, v and gate, up are one matrix each.
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -18,6 +19,20 @@ class ParameterLayout {
     std::int64_t elements() const { return offsets_.back(); }
     // Offset of a parameter of a layer (-1 outside the layers). kHead of a tied model is the embedding.
     std::int64_t offset(ParameterKind kind, std::int64_t layer = -1) const;
+
+    // The parts of parameters among the elements [first, first + count), in order: visit(parameter, first of the part,
+    // elements of the part).
+    template <class Visit>
+    void for_each_part(std::int64_t first, std::int64_t count, const Visit& visit) const {
+        const std::int64_t end = first + count;
+        auto parameter =
+            static_cast<std::size_t>(std::upper_bound(offsets_.begin(), offsets_.end(), first) - offsets_.begin() - 1);
+        for (; first < end; ++parameter) {
+            const std::int64_t part_end = std::min(end, offsets_[parameter + 1]);
+            visit(parameters_[parameter], first, part_end - first);
+            first = part_end;
+        }
+    }
 
   private:
     std::vector<ParameterInfo> parameters_;
