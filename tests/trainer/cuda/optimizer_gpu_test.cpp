@@ -6,7 +6,7 @@
 namespace oomb::testing {
 namespace {
 
-constexpr std::int64_t kShard = 20'000;  // of 155,000 parameters: 8 shards that cut through matrices
+constexpr std::int64_t kShard = 20'000;  // of 375,000 parameters: 19 shards that cut through matrices
 
 RunConfiguration sharded_run(Amount resident, DType type = DType::kBF16) {
     RunConfiguration run = gpu_run(150, 64, type);
@@ -66,9 +66,9 @@ void check_homes(DType type) {
     CHECK(same_bits(expected.before, std::vector<float>(exact.begin(), exact.end())));
     CHECK_FALSE(same_bits(expected.after, expected.before));
     const schedule::Plan host = schedule::make_plan(gpu_shape(), sharded_run(some(0), type));
-    REQUIRE(host.host_shards >= 6);
-    for (const std::int64_t resident : {0, 1, 3, 5}) {
-        for (const std::optional<std::uint64_t> seed : {std::optional<std::uint64_t>{}, {7}, {8}}) {
+    REQUIRE(host.host_shards == 19);
+    for (const std::int64_t resident : {0, 9, 18}) {
+        for (const std::optional<std::uint64_t> seed : {std::optional<std::uint64_t>{}, {7}}) {
             CAPTURE(resident);
             const Trained found = train<T>(sharded_run(some(resident), type), seed);
             CHECK(same_bits(found.before, expected.before));
@@ -97,7 +97,7 @@ TEST_CASE("random weights are the same numbers wherever the master weights lie")
     };
     const std::vector<float> expected = drawn(kAllOfThem);
     CHECK(same_bits(drawn(some(0)), expected));
-    CHECK(same_bits(drawn(some(3)), expected));
+    CHECK(same_bits(drawn(some(9)), expected));
 }
 
 }  // namespace
