@@ -74,6 +74,21 @@ def test_the_report_adds_up(trainer, tmp_path, data):
         assert words in run.output
 
 
+def test_optimizer_states_on_the_host_give_the_same_folder(trainer, tmp_path, data):
+    save_tiny_model(tmp_path / "model", "qwen2")
+    in_hbm, on_host = (trainer(tmp_path / "model", data[0], CONTEXT, steps=3, learning_rate=1e-2, max_grad_norm=0.5,
+                               optimizer_states=states).check() for states in ("hbm", "host"))
+    assert differing_bits(load_tensors(in_hbm.out), load_tensors(on_host.out)) == []
+    reports = [json.loads((run.out / "run.json").read_text())["report"] for run in (in_hbm, on_host)]
+    plan = json.loads((on_host.out / "run.json").read_text())["plan"]
+    assert plan["run"]["optimizer_states"] == "host" and plan["optimizer_shards"] == {"hbm": 0, "host": 1}
+    states_bytes = next(region["slot_bytes"] for region in plan["regions"] if region["name"] == "host_states")
+    for direction in ("host_to_device", "device_to_host"):
+        moved, without = (report["copies"][direction]["bytes"] for report in reversed(reports))
+        assert moved["measured"] == moved["predicted"] == without["measured"] + 3 * states_bytes
+    assert reports[1]["memory_bytes"]["host"]["measured"] == reports[1]["memory_bytes"]["host"]["predicted"]
+
+
 def test_a_longer_context_is_saved_and_said(trainer, tmp_path, sequence_file):
     save_tiny_model(tmp_path / "model", "llama", max_position_embeddings=64)
     data, tokens = sequence_file.random(100)
