@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Seconds and bytes of gradient steps of the Qwen2.5-7B shape on one GPU: lean, best and, beside them, a peer.
+"""Seconds and bytes of steps of the Qwen2.5-7B shape on one GPU: lean, best and, beside them, a peer.
 
     python bench/measure_steps.py --train build/bin/oomb-train --out FILE.json [--rows NAME,...] [--peers FOLDER]
 
-Random weights and tokens. Every row is a process of its own; its first step warms up and is left out where there are
+Random weights and tokens. Rows named "step" run AdamW too, the others stop at the gradients. Every row is a process of its own; its first step warms up and is left out where there are
 more. --peers names a folder with the peers' programs (hf.py), run between the rows. One JSON file at the end: the
 readings, medians, the commands, the machine.
 """
@@ -18,9 +18,11 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-COMMON = ["--synthetic", "--no-optimizer", "--device", "cuda", "--chunk", "8K"]
-LEAN = ["--offload", "host", "--hbm-pages", "ring", "--keep", "none"]
-BEST = ["--offload", "host", "--keep", "auto", "--held-chunks", "auto", "--logit-tile", "4K"]
+COMMON = ["--synthetic", "--device", "cuda", "--chunk", "8K"]
+GRADIENTS = ["--no-optimizer"]
+LEAN = [*GRADIENTS, "--offload", "host", "--hbm-pages", "ring", "--keep", "none"]
+BEST = [*GRADIENTS, "--offload", "host", "--keep", "auto", "--held-chunks", "auto", "--logit-tile", "4K"]
+STEP = ["--offload", "host", "--keep", "auto", "--held-chunks", "auto", "--optimizer-states", "auto"]
 # name: context, steps, flags
 ROWS = {
     "8K lean": ("8K", 6, LEAN),
@@ -28,15 +30,18 @@ ROWS = {
     "32K lean": ("32K", 4, [*LEAN, "--window", "32K"]),
     "32K best": ("32K", 4, [*BEST, "--window", "32K"]),
     "64K lean": ("64K", 3, [*LEAN, "--window", "32K"]),
-    "64K resident": ("64K", 3, ["--keep", "none", "--window", "32K"]),
+    "64K resident": ("64K", 3, [*GRADIENTS, "--keep", "none", "--window", "32K"]),
     "64K best": ("64K", 3, [*BEST, "--window", "64K"]),
     "128K lean": ("128K", 1, [*LEAN, "--window", "32K"]),
-    "128K resident": ("128K", 1, ["--keep", "none", "--window", "32K"]),
+    "128K resident": ("128K", 1, [*GRADIENTS, "--keep", "none", "--window", "32K"]),
     "128K best": ("128K", 1, [*BEST, "--window", "64K"]),
     "256K lean": ("256K", 1, [*LEAN, "--window", "32K"]),
     "256K best": ("256K", 1, [*BEST, "--window", "64K"]),
     "512K lean": ("512K", 1, [*LEAN, "--window", "32K"]),
     "512K best": ("512K", 1, [*BEST, "--window", "64K"]),
+    "32K step": ("32K", 3, [*STEP, "--window", "32K"]),
+    "128K step": ("128K", 2, [*STEP, "--window", "32K"]),
+    "256K step": ("256K", 1, [*STEP, "--window", "32K"]),
 }
 
 
