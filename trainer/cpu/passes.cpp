@@ -1,7 +1,6 @@
 // Element-wise passes, norms, loss and optimizer of the CPU backend: our kernels on the arenas' buffers.
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/cpu/cross_entropy.hpp"
 #include "kernels/cpu/embedding.hpp"
@@ -135,8 +134,7 @@ void CpuBackend<T>::gradient_norm(const Issued& issued) {
 template <class T>
 void CpuBackend<T>::optimizer(const Issued& issued) {
     const std::int64_t elements = layout_.elements(), shard = issued.operation.id.part;
-    const double norm = std::sqrt(memory_.template read<double>(issued, kScalars, kScalarCount)[2]);
-    const bool clips = settings_.max_grad_norm > 0 && norm > settings_.max_grad_norm;
+    const double scale = clipping_scale(settings_, memory_.template read<double>(issued, kScalars, kScalarCount)[2]);
     const T* gradients = memory_.template read<T>(issued, kGradients, elements);
     T* weights = memory_.template write<T>(issued, kWeights, elements);
     const ShardStates<T> states = states_of<T>(memory_, issued, shards_);
@@ -146,18 +144,8 @@ void CpuBackend<T>::optimizer(const Issued& issued) {
         std::fill_n(states.v, count, T{0});
     }
     layout_.for_each_part(begin, count, [&](const ParameterInfo& parameter, std::int64_t first, std::int64_t size) {
-        kernels::cpu::adamw_step<T>({.weights = weights + first,
-                                     .gradient = gradients + first,
-                                     .m = states.m + (first - begin),
-                                     .v = states.v + (first - begin),
-                                     .count = size,
-                                     .step = settings_.step,
-                                     .learning_rate = settings_.learning_rate,
-                                     .beta1 = settings_.beta1,
-                                     .beta2 = settings_.beta2,
-                                     .eps = settings_.epsilon,
-                                     .weight_decay = parameter.decays ? settings_.weight_decay : 0.0,
-                                     .gradient_scale = clips ? settings_.max_grad_norm / norm : 1.0});
+        kernels::cpu::adamw_step<T>(adamw_operands<T>(states, first - begin, size, parameter, settings_, scale,
+                                                      weights + first, gradients + first));
     });
 }
 

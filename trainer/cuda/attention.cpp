@@ -13,6 +13,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/device/check.hpp"
 #include "trainer/cuda/cuda_backend.hpp"
+#include "trainer/executor/qkv_operands.hpp"
 
 namespace oomb::trainer {
 
@@ -84,30 +85,24 @@ paging::PageView<E> CudaBackend<T>::page_view(const Issued& issued, std::size_t 
 }
 
 template <class T>
+template <class Args>
+Args CudaBackend<T>::qkv_operands(const Issued& issued) {
+    return trainer::qkv_operands<Args>(
+        model_, issued.operation, reinterpret_cast<float*>(workspace(workspace_.frequencies)),
+        frequencies_.attention_factor,
+        [&](ParameterKind kind) { return weight(issued, kind, issued.operation.id.layer); });
+}
+
+template <class T>
 void CudaBackend<T>::rope(const Issued& issued) {
-    const std::int64_t rows = issued.operation.rows, layer = issued.operation.id.layer;
-    const std::int64_t first = issued.operation.first_row, width = model_.query_width() + 2 * model_.kv_width();
-    const auto bias = [&](ParameterKind kind) { return model_.qkv_bias ? weight(issued, kind, layer) : nullptr; };
-    const auto norm = [&](ParameterKind kind) { return model_.qk_norm ? weight(issued, kind, layer) : nullptr; };
-    kernels::QkvForward<T> args{.qkv = memory_->read<T>(issued, kQkv, rows * width),
-                                .q_bias = bias(ParameterKind::kQBias),
-                                .k_bias = bias(ParameterKind::kKBias),
-                                .v_bias = bias(ParameterKind::kVBias),
-                                .q_norm = norm(ParameterKind::kQNorm),
-                                .k_norm = norm(ParameterKind::kKNorm),
-                                .inverse_frequency = reinterpret_cast<float*>(workspace(workspace_.frequencies)),
-                                .attention_factor = frequencies_.attention_factor,
-                                .rows = rows,
-                                .query_heads = model_.query_heads,
-                                .kv_heads = model_.kv_heads,
-                                .head_dim = model_.head_dim,
-                                .first_position = first,
-                                .eps = model_.rms_norm_eps};
+    const std::int64_t rows = issued.operation.rows, width = model_.query_width();
+    auto args = qkv_operands<kernels::QkvForward<T>>(issued);
+    args.qkv = memory_->read<T>(issued, kQkv, rows * (width + 2 * model_.kv_width()));
     if ((issued.operation.id.part & schedule::kQueryPart) != 0) {
-        args.query = memory_->write<T>(issued, kQuery, rows * model_.query_width());
+        args.query = memory_->write<T>(issued, kQuery, rows * width);
     }
     if ((issued.operation.id.part & schedule::kKeyPart) != 0) {
-        args.kv = page_view<T>(issued, 0, rows, first, Access::kWrite);
+        args.kv = page_view<T>(issued, 0, rows, issued.operation.first_row, Access::kWrite);
     }
     kernels::cuda::qkv_forward<T>(args, stream());
 }
@@ -115,34 +110,14 @@ void CudaBackend<T>::rope(const Issued& issued) {
 // Gradients of rotated queries and of the chunk's own K/V pages become the gradient of the qkv buffer, in place.
 template <class T>
 void CudaBackend<T>::rope_backward(const Issued& issued) {
-    const std::int64_t rows = issued.operation.rows, layer = issued.operation.id.layer;
-    const std::int64_t first = issued.operation.first_row, width = model_.query_width() + 2 * model_.kv_width();
-    const auto bias = [&](ParameterKind kind) { return model_.qkv_bias ? weight(issued, kind, layer) : nullptr; };
-    const auto norm = [&](ParameterKind kind) { return model_.qk_norm ? weight(issued, kind, layer) : nullptr; };
-    const auto d_bias = [&](ParameterKind kind) { return model_.qkv_bias ? gradient(issued, kind, layer) : nullptr; };
-    const auto d_norm = [&](ParameterKind kind) { return model_.qk_norm ? gradient(issued, kind, layer) : nullptr; };
-    kernels::cuda::qkv_backward<T>({.qkv = memory_->write<T>(issued, kQkv, rows * width),
-                                    .q_bias = bias(ParameterKind::kQBias),
-                                    .k_bias = bias(ParameterKind::kKBias),
-                                    .v_bias = bias(ParameterKind::kVBias),
-                                    .q_norm = norm(ParameterKind::kQNorm),
-                                    .k_norm = norm(ParameterKind::kKNorm),
-                                    .inverse_frequency = reinterpret_cast<float*>(workspace(workspace_.frequencies)),
-                                    .attention_factor = frequencies_.attention_factor,
-                                    .d_query = memory_->read<A>(issued, kQueryGradient, rows * model_.query_width()),
-                                    .d_kv = page_view<const A>(issued, 0, rows, first, Access::kRead),
-                                    .d_q_bias = d_bias(ParameterKind::kQBias),
-                                    .d_k_bias = d_bias(ParameterKind::kKBias),
-                                    .d_v_bias = d_bias(ParameterKind::kVBias),
-                                    .d_q_norm = d_norm(ParameterKind::kQNorm),
-                                    .d_k_norm = d_norm(ParameterKind::kKNorm),
-                                    .rows = rows,
-                                    .query_heads = model_.query_heads,
-                                    .kv_heads = model_.kv_heads,
-                                    .head_dim = model_.head_dim,
-                                    .first_position = first,
-                                    .eps = model_.rms_norm_eps},
-                                   workspace(workspace_.library), stream());
+    const std::int64_t rows = issued.operation.rows, width = model_.query_width();
+    auto args = qkv_operands<kernels::QkvBackward<T>>(issued);
+    set_qkv_gradients(args, model_,
+                      [&](ParameterKind kind) { return gradient(issued, kind, issued.operation.id.layer); });
+    args.qkv = memory_->write<T>(issued, kQkv, rows * (width + 2 * model_.kv_width()));
+    args.d_query = memory_->read<A>(issued, kQueryGradient, rows * width);
+    args.d_kv = page_view<const A>(issued, 0, rows, issued.operation.first_row, Access::kRead);
+    kernels::cuda::qkv_backward<T>(args, workspace(workspace_.library), stream());
 }
 
 template <class T>

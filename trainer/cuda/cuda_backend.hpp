@@ -98,6 +98,8 @@ class CudaBackend : public Backend {
     // attention.cpp
     void rope(const Issued& issued);
     void rope_backward(const Issued& issued);
+    template <class Args>
+    Args qkv_operands(const Issued& issued);
     void attention(const Issued& issued);
     void attention_backward(const Issued& issued);
     void merge(const Issued& issued);

@@ -1,7 +1,5 @@
 // Element-wise passes, norms, loss and optimizer of the CUDA backend: our kernels on the arena's buffers.
 
-#include <cmath>
-
 #include "kernels/cuda/cross_entropy.hpp"
 #include "kernels/cuda/embedding.hpp"
 #include "kernels/cuda/optimizer.hpp"
@@ -136,9 +134,7 @@ template <class T>
 void CudaBackend<T>::optimizer(const Issued& issued) {
     const std::int64_t elements = layout_.elements(), shard = issued.operation.id.part;
     if (shard == 0) {
-        const double norm = std::sqrt(sums().gradient_squares);
-        gradient_scale_ =
-            settings_.max_grad_norm > 0 && norm > settings_.max_grad_norm ? settings_.max_grad_norm / norm : 1.0;
+        gradient_scale_ = clipping_scale(settings_, sums().gradient_squares);
     }
     const A* gradients = memory_->read<A>(issued, kGradients, elements);
     T* weights = memory_->write<T>(issued, kWeights, elements);
@@ -149,24 +145,9 @@ void CudaBackend<T>::optimizer(const Issued& issued) {
         OOMB_CUDA(cudaMemsetAsync(states.v, 0, count * sizeof(A), stream()));
     }
     layout_.for_each_part(begin, count, [&](const ParameterInfo& parameter, std::int64_t first, std::int64_t size) {
-        kernels::AdamWStep<T> step{.gradient = gradients + first,
-                                   .m = states.m + (first - begin),
-                                   .v = states.v + (first - begin),
-                                   .count = size,
-                                   .step = settings_.step,
-                                   .learning_rate = settings_.learning_rate,
-                                   .beta1 = settings_.beta1,
-                                   .beta2 = settings_.beta2,
-                                   .eps = settings_.epsilon,
-                                   .weight_decay = parameter.decays ? settings_.weight_decay : 0.0,
-                                   .gradient_scale = gradient_scale_};
-        if constexpr (std::is_same_v<T, A>) {
-            step.weights = weights + first;
-        } else {
-            step.weights = states.master + (first - begin);
-            step.weights_copy = weights + first;
-        }
-        kernels::cuda::adamw_step<T>(step, stream());
+        kernels::cuda::adamw_step<T>(adamw_operands<T>(states, first - begin, size, parameter, settings_,
+                                                       gradient_scale_, weights + first, gradients + first),
+                                     stream());
     });
 }
 

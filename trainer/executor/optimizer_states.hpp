@@ -2,7 +2,11 @@
 // Where the optimizer's states lie: m, v and master weights of a shard, at home or in the slot that it was fetched to.
 // The same on every device. A is the accumulator type.
 
+#include <cmath>
+
+#include "kernels/optimizer.hpp"
 #include "runtime/schedule/optimizer_schedule.hpp"
+#include "trainer/executor/backend.hpp"
 #include "trainer/executor/planned_memory.hpp"
 
 namespace oomb::trainer {
@@ -57,6 +61,38 @@ void for_each_shard(const schedule::OptimizerShards& shards, std::int64_t first,
         visit(shard, first, part);
         first += part;
     }
+}
+
+// AdamW's operands for `count` elements of one parameter, which begin `offset` elements into the shard. `weights` and
+// `gradient` point at the first of them.
+template <class T>
+kernels::AdamWStep<T> adamw_operands(const ShardStates<kernels::Accumulator<T>>& states, std::int64_t offset,
+                                     std::int64_t count, const ParameterInfo& parameter, const StepSettings& settings,
+                                     double gradient_scale, T* weights, const kernels::Accumulator<T>* gradient) {
+    kernels::AdamWStep<T> step{.gradient = gradient,
+                               .m = states.m + offset,
+                               .v = states.v + offset,
+                               .count = count,
+                               .step = settings.step,
+                               .learning_rate = settings.learning_rate,
+                               .beta1 = settings.beta1,
+                               .beta2 = settings.beta2,
+                               .eps = settings.epsilon,
+                               .weight_decay = parameter.decays ? settings.weight_decay : 0.0,
+                               .gradient_scale = gradient_scale};
+    if constexpr (std::is_same_v<T, kernels::Accumulator<T>>) {
+        step.weights = weights;
+    } else {
+        step.weights = states.master + offset;
+        step.weights_copy = weights;
+    }
+    return step;
+}
+
+// What gradients of this global norm are multiplied by.
+inline double clipping_scale(const StepSettings& settings, double gradient_squares) {
+    const double norm = std::sqrt(gradient_squares);
+    return settings.max_grad_norm > 0 && norm > settings.max_grad_norm ? settings.max_grad_norm / norm : 1.0;
 }
 
 }  // namespace oomb::trainer
