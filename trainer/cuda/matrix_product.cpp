@@ -10,6 +10,10 @@ namespace oomb::trainer {
 namespace {
 
 void check(cublasStatus_t status, const char* call) {
+    if (status == CUBLAS_STATUS_ALLOC_FAILED) {
+        fail<DoesNotFitError>("{}: no GPU memory is left for cuBLASLt: end other processes on the GPU, or lower {}",
+                              call, "--gpu-memory or --context");
+    }
     if (status != CUBLAS_STATUS_SUCCESS) {
         fail<Error>("{}: {} ({})", call, cublasLtGetStatusName(status), cublasLtGetStatusString(status));
     }
@@ -26,6 +30,11 @@ cudaDataType_t cuda_type(DType type) {
             return CUDA_R_64F;
     }
 }
+
+// Terms that one fp32 sum may have. A sum drops a term below 2^-25 of itself, and cuBLASLt adds term by term: over the
+// vocabulary, after the target's -1, most probabilities would be dropped, all of one sign. Longer sums are made of
+// these.
+constexpr std::int64_t kLongestSum = 1024;
 
 // The largest power of two, 256 at most, that the address is a multiple of.
 std::uint32_t alignment_of(const void* address) {
@@ -156,6 +165,24 @@ void MatrixProducts::multiply(const Product& p) {
     if (p.m == 0 || p.n == 0) {
         return;
     }
+    if (p.input != DType::kF32 || p.output != DType::kF32 || p.k <= kLongestSum) {
+        multiply_at_once(p);
+        return;
+    }
+    for (std::int64_t first = 0; first < p.k; first += kLongestSum) {
+        Product part = p;
+        part.k = std::min(kLongestSum, p.k - first);
+        const auto from = [&](const MatrixOperand& operand, bool k_is_rows) {
+            return static_cast<const float*>(operand.data) + first * (k_is_rows ? operand.stride : 1);
+        };
+        part.a.data = from(p.a, p.form == ProductForm::kWeightGradient);
+        part.b.data = from(p.b, p.form != ProductForm::kOutput);
+        part.addend = first == 0 ? p.addend : p.d;
+        multiply_at_once(part);
+    }
+}
+
+void MatrixProducts::multiply_at_once(const Product& p) {
     const Plan& plan = plan_of(p);
     const void* addend = p.addend != nullptr ? p.addend : p.d;
     const float one = 1.0F, beta = p.addend != nullptr ? 1.0F : 0.0F;

@@ -36,7 +36,8 @@ struct Product {
     DType output = DType::kBF16;  // of the addend and d
 };
 
-// Sums run in fp32 (bf16 inputs) or the inputs' own type; fp32 is never rounded to TF32. Used by one thread.
+// Sums run in fp32 (bf16 inputs) or the inputs' own type; fp32 is never rounded to TF32, and long sums of it are sums
+// of short ones. Used by one thread.
 class MatrixProducts {
   public:
     // `workspace` lies at 256 bytes and outlives this. `deterministic`: no split sums whose order may vary.
@@ -53,6 +54,7 @@ class MatrixProducts {
     struct Plan;
     struct Key;
     const Plan& plan_of(const Product& product);
+    void multiply_at_once(const Product& product);
 
     cublasLtHandle_t handle_ = nullptr;
     cudaStream_t stream_;
