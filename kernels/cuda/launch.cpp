@@ -6,6 +6,13 @@ namespace oomb::kernels::cuda {
 
 void check_launch(const char* kernel) {
     const cudaError_t error = cudaGetLastError();
+    // A kernel's code is loaded at its first launch, which takes memory.
+    if (error == cudaErrorMemoryAllocation) {
+        fail<DoesNotFitError>(
+            "GPU memory: none is left to load kernel {}: end other processes on the GPU, or lower --gpu-memory or "
+            "--context",
+            kernel);
+    }
     if (error != cudaSuccess) {
         fail<Error>("CUDA kernel {} was not launched: {} ({})", kernel, cudaGetErrorString(error),
                     cudaGetErrorName(error));

@@ -35,6 +35,9 @@ void throw_cuda_error(cudaError_t status, const char* call, const std::source_lo
     cudaGetLastError();
     std::string message =
         fmt::format("{} at {}:{}: {}", call, short_path(where.file_name()), where.line(), error_text(status));
+    if (status == cudaErrorMemoryAllocation) {
+        message += "; the GPU's memory is full: end other processes on it, or lower --gpu-memory or --context";
+    }
     if (innermost != nullptr) {
         message += "; " + innermost->describe();
     }

@@ -17,6 +17,10 @@ class CudaError : public Error {
   public:
     CudaError(cudaError_t code, const std::string& message) : Error(message), code_(code) {}
     cudaError_t code() const { return code_; }
+    // The driver wants memory for itself too: a context, kernels' code. Where that is not there, the run does not fit.
+    ExitCode exit_code() const override {
+        return code_ == cudaErrorMemoryAllocation ? ExitCode::kDoesNotFit : ExitCode::kFailed;
+    }
 
   private:
     cudaError_t code_;

@@ -35,6 +35,16 @@ TEST_CASE("a failed call says which, where and why") {
     }
 }
 
+TEST_CASE("memory that is not there is exit code 3 and says what to lower") {
+    try {
+        OOMB_CUDA(cudaErrorMemoryAllocation);
+        FAIL("no error");
+    } catch (const CudaError& error) {
+        CHECK(error.exit_code() == ExitCode::kDoesNotFit);
+        test::check_contains(error.what(), {"out of memory", "--gpu-memory"});
+    }
+}
+
 TEST_CASE("a call that succeeds raises nothing") {
     const Names names("never asked");
     const ErrorScope scope(names);

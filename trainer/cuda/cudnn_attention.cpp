@@ -16,6 +16,10 @@ namespace fe = cudnn_frontend;
 enum Uid : std::int64_t { kQ = 1, kK, kV, kO, kLogSumExp, kDo, kDq, kDk, kDv };
 
 void check(cudnnStatus_t status, const char* call) {
+    if (status == CUDNN_STATUS_ALLOC_FAILED) {
+        fail<DoesNotFitError>("{}: no GPU memory is left for cuDNN: end other processes on the GPU, or lower {}", call,
+                              "--gpu-memory or --context");
+    }
     if (status != CUDNN_STATUS_SUCCESS) {
         fail<Error>("{}: {}", call, cudnnGetErrorString(status));
     }
