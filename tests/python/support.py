@@ -41,6 +41,7 @@ class Run:
     metrics: list
     out: Path
     gradients: Path
+    seconds_to_end: float = 0.0  # from the signal of interrupted() on
 
     def check(self):
         assert self.returncode == 0, self.output
@@ -93,18 +94,23 @@ class Trainer:
                                 timeout=TIMEOUT_SECONDS)
         return self._result(run, result.returncode, result.stdout)
 
-    def interrupted(self, model, data, context, number, after_steps, **flags):
-        """Sends the signal once `after_steps` steps are in the metrics."""
+    def interrupted(self, model, data, context, number, after_steps, delay_seconds=0.0, **flags):
+        """Sends the signal `delay_seconds` after `after_steps` steps are in the metrics."""
         command, run = self._command(model, data, context, flags)
         with open(run / "log", "w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
             end = time.monotonic() + TIMEOUT_SECONDS
             while process.poll() is None and len(read_metrics(run / "metrics.jsonl")) < after_steps:
                 assert time.monotonic() < end, "no step was finished in time"
                 time.sleep(0.02)
+            time.sleep(delay_seconds)
             assert process.poll() is None, (run / "log").read_text()
             process.send_signal(number)
+            begin = time.monotonic()
             returncode = process.wait(TIMEOUT_SECONDS)
-        return self._result(run, returncode, (run / "log").read_text())
+            seconds_to_end = time.monotonic() - begin
+        result = self._result(run, returncode, (run / "log").read_text())
+        result.seconds_to_end = seconds_to_end
+        return result
 
 
 TERMINATE = signal.SIGTERM

@@ -38,6 +38,8 @@ struct Scalars {
 
 template <class T>
 class CudaBackend : public Backend {
+    using A = kernels::Accumulator<T>;
+
   public:
     // `plan` outlives the backend. Opens the GPU, reserves both arenas, prepares cuDNN for the windows of the plan's
     // context. Throws DeviceUnavailableError, DoesNotFitError, CudaError. Weights start undefined, the rest zero.
@@ -53,6 +55,8 @@ class CudaBackend : public Backend {
     bool randomize_weights(std::uint64_t seed) override;
     TensorValues weight(std::size_t parameter) override;
     TensorValues gradient(std::size_t parameter) override;
+    // Where they lie in GPU memory, in the order of layout(). Only while idle.
+    A* gradients() { return memory_->template idle<A>(schedule::RegionName::kGradients); }
     StepSums sums() const override;
     NonFinite find_non_finite() const override;
     double phase_seconds(schedule::Phase phase) const override { return streams_->phase_seconds(phase); }
@@ -67,7 +71,6 @@ class CudaBackend : public Backend {
 
   private:
     friend struct Dispatch;
-    using A = kernels::Accumulator<T>;
     using Issued = issue::IssuedOperation;
 
     // cuda_backend.cpp
