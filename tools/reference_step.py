@@ -30,12 +30,12 @@ from oomb_tools.failure import Failure
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
 
-DTYPES = {"fp32": torch.float32, "fp64": torch.float64}
+DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64}
 
 
-def load_model(folder, dtype="fp32", attention="sdpa", checkpointing=False):
+def load_model(folder, dtype="fp32", attention="sdpa", checkpointing=False, device="cpu"):
     model = AutoModelForCausalLM.from_pretrained(
-        str(folder), dtype=DTYPES[dtype], attn_implementation=attention, local_files_only=True)
+        str(folder), dtype=DTYPES[dtype], attn_implementation=attention, local_files_only=True).to(device)
     model.config.use_cache = False
     if checkpointing:
         model.activation_checkpointing_enable({"use_reentrant": False})
@@ -55,7 +55,7 @@ def mean_loss(model, tokens, loss_type=torch.float64):
     In float64 unless told otherwise: PyTorch's float32 softmax over a large vocabulary sums too little, by 1.6e-5 of every
     probability with 49,152 tokens, and that bias alone moves gradients of norm weights by up to 3e-3.
     """
-    sequence = torch.as_tensor(numpy.asarray(tokens, numpy.int64))
+    sequence = torch.as_tensor(numpy.asarray(tokens, numpy.int64)).to(model.device)
     logits = model(input_ids=sequence[None, :-1]).logits[0]
     return torch.nn.functional.cross_entropy(logits.to(loss_type), sequence[1:])
 
@@ -70,8 +70,8 @@ def gradients_of(model):
     return {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-def loss_and_gradients(folder, tokens, dtype="fp32", attention="sdpa"):
-    model = load_model(folder, dtype, attention)
+def loss_and_gradients(folder, tokens, dtype="fp32", attention="sdpa", device="cpu"):
+    model = load_model(folder, dtype, attention, device=device)
     loss = mean_loss(model, tokens)
     loss.backward()
     return float(loss.detach()), gradients_of(model)
