@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""It trains: oomb-train on the GPU beside a plain transformers loop, loss and gradient norm step by step.
+
+    bench/train_beside_transformers.py --model DIR --steps 160 --context 32768 --out build/train
+    bench/train_beside_transformers.py --model DIR --data TOKENS.npy --steps 20 --out build/train
+
+Both start from the same weights, read the same sequences in the same order, and take AdamW steps with the same betas,
+decay, schedule and clipping. oomb-train computes in bf16 with fp32 master weights; transformers in fp32 weights under
+bf16 autocast. The transformers run is repeated, with the same kernels (their sums are not deterministic) and with
+another attention kernel (other roundings): what these differ by is the noise that any two such trainings have. Without
+--data the Python files of the standard library, then those of installed packages are tokenised until there are enough.
+
+Writes OUT/train.json (every step of every run) and prints the differences. Runs that OUT/train.json already holds with
+the same settings are kept, so that an interrupted comparison goes on. Exit codes: 0 done, 1 failed, 2 wrong usage.
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+import numpy
+
+ROOT = Path(__file__).resolve().parents[1]
+OURS = "oomb-train"
+BETAS, EPSILON = (0.9, 0.95), 1e-8
+SETTINGS = ("context", "steps", "learning_rate", "warmup_steps", "weight_decay", "max_grad_norm", "oomb_flags")
+
+
+def tokenised(args):
+    """A token file that is long enough, made from what every machine with Python has."""
+    path = args.out / "tokens.npy"
+    if not path.is_file():
+        folders = [sysconfig.get_path("stdlib"), *{sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}]
+        needed = str(args.steps * args.context + 1)
+        command = [sys.executable, ROOT / "tools/tokenize.py", "--model", args.model, "--out", path,
+                   "--include", "*.py", "--invalid-utf8", "skip", "--limit-tokens", needed, *folders]
+        subprocess.run(command, check=True)
+    return path
+
+
+def learning_rate_at(args, step):
+    """That of oomb-train: linear warm-up, then a cosine down to 0; the first step is 1."""
+    if step <= args.warmup_steps:
+        return args.learning_rate * step / args.warmup_steps
+    done = (step - args.warmup_steps - 1) / (args.steps - args.warmup_steps)
+    return args.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def oomb_run(args, data):
+    metrics = args.out / "oomb-train.jsonl"
+    metrics.unlink(missing_ok=True)
+    flags = {"model": args.model, "data": data, "context": args.context, "steps": args.steps, "device": "cuda",
+             "dtype": "bf16", "schedule": "cosine", "learning-rate": args.learning_rate,
+             "warmup-steps": args.warmup_steps, "weight-decay": args.weight_decay, "beta1": BETAS[0],
+             "beta2": BETAS[1], "epsilon": EPSILON, "max-grad-norm": args.max_grad_norm, "metrics": metrics}
+    command = [args.oomb_train]
+    for name, value in flags.items():
+        command += [f"--{name}", str(value)]
+    subprocess.run([*command, *args.oomb_flags.split()], check=True)
+    return [{"step": record["step"], "loss": record["loss"], "grad_norm": record["grad_norm"],
+             "learning_rate": record["learning_rate"], "seconds": record["seconds"]["total"]}
+            for record in map(json.loads, metrics.read_text().splitlines())]
+
+
+def torch_step(model, optimizer, sequence, learning_rate, max_grad_norm, attention):
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    kernel = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}[attention]
+    optimizer.zero_grad(set_to_none=True)
+    with sdpa_kernel(kernel), torch.autocast("cuda", torch.bfloat16):
+        logits = model(input_ids=sequence[None, :-1]).logits[0]
+        loss = torch.nn.functional.cross_entropy(logits.float(), sequence[1:])
+    with sdpa_kernel(kernel):
+        loss.backward()
+    # As oomb-train: 0 is no clipping.
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm or math.inf)
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate
+    optimizer.step()
+    return float(loss.detach()), float(norm)
+
+
+def transformers_run(args, data, attention):
+    sys.path.append(str(ROOT / "tools"))  # last: tools/tokenize.py must not hide the standard library's
+    import torch
+    from reference_step import load_model, make_optimizer
+
+    model = load_model(args.model, "fp32", checkpointing=args.checkpointing, device="cuda")
+    optimizer = make_optimizer(model, args.learning_rate, args.weight_decay, BETAS, EPSILON)
+    tokens = numpy.load(data, mmap_mode="r")
+    records = []
+    for step in range(1, args.steps + 1):
+        first = (step - 1) * args.context
+        sequence = torch.as_tensor(tokens[first:first + args.context + 1].astype(numpy.int64)).cuda()
+        begin, rate = time.perf_counter(), learning_rate_at(args, step)
+        loss, norm = torch_step(model, optimizer, sequence, rate, args.max_grad_norm, attention)
+        records.append({"step": step, "loss": loss, "grad_norm": norm, "learning_rate": rate,
+                        "seconds": time.perf_counter() - begin})
+        print(f"transformers, {attention}: step {step}/{args.steps}: loss {loss:.4f}, gradient norm {norm:.3f}",
+              file=sys.stderr)
+    del model, optimizer
+    torch.cuda.empty_cache()
+    return records
+
+
+def differences(left, right):
+    """Of two runs: |difference| of the losses, and of the gradient norms as a share of them."""
+    losses = [abs(a["loss"] - b["loss"]) for a, b in zip(left, right, strict=True)]
+    norms = [abs(a["grad_norm"] - b["grad_norm"]) / b["grad_norm"] for a, b in zip(left, right, strict=True)]
+    return {"loss_mean": float(numpy.mean(losses)), "loss_max": max(losses),
+            "grad_norm_mean": float(numpy.mean(norms)), "grad_norm_max": max(norms)}
+
+
+def table(report):
+    lines = [f"{report['tokens']:,} tokens in {report['steps']} steps of {report['context']:,}", ""]
+    for name, records in report["runs"].items():
+        seconds = [record["seconds"] for record in records[1:]] or [records[0]["seconds"]]
+        lines.append(f"{name:24} loss {records[0]['loss']:.4f} -> {records[-1]['loss']:.4f}, "
+                     f"{report['context'] / numpy.median(seconds):,.0f} tokens/s (median step)")
+    lines += ["", f"{'|difference|':52} {'loss: mean':>11} {'max':>9} {'norm: mean':>11} {'max':>9}"]
+    for pair, found in report["differences"].items():
+        lines.append(f"{pair:52} {found['loss_mean']:11.6f} {found['loss_max']:9.6f} {found['grad_norm_mean']:11.2%} "
+                     f"{found['grad_norm_max']:9.2%}")
+    return "\n".join(lines)
+
+
+def compare(args):
+    path = args.out / "train.json"
+    data = args.data or tokenised(args)
+    available = len(numpy.load(data, mmap_mode="r"))
+    if available < args.steps * args.context + 1:
+        raise ValueError(f"{data}: {available:,} tokens, {args.steps * args.context + 1:,} are needed")
+    settings = {name: getattr(args, name) for name in SETTINGS} | {"data": Path(data).name}
+    report = json.loads(path.read_text()) if path.is_file() else {}
+    if any(report.get(name) != value for name, value in settings.items()):
+        report = {**settings, "model": Path(args.model).name, "tokens": args.steps * args.context, "runs": {}}
+    kernels = args.attention.split(",")
+    names = [OURS, *(f"transformers {number}, {kernel}" for number, kernel in enumerate(kernels, 1))]
+    for name in names:
+        if name not in report["runs"]:
+            records = oomb_run(args, data) if name == OURS else transformers_run(args, data, name.split(", ")[1])
+            report["runs"][name] = records
+            path.write_text(json.dumps(report, indent=1) + "\n")
+    # Each beside the first transformers run.
+    first = report["runs"][names[1]]
+    report["differences"] = {f"{name} and {names[1]}": differences(report["runs"][name], first)
+                             for name in names if name != names[1]}
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    print(table(report))
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="model folder")
+    parser.add_argument("--data", type=Path, help="token file (default: Python files of this machine)")
+    parser.add_argument("--out", required=True, type=Path, help="folder")
+    parser.add_argument("--context", type=int, default=32768)
+    parser.add_argument("--steps", type=int, default=160,
+                        help="160 of 32,768 tokens: 5.2 million (default: %(default)s)")
+    parser.add_argument("--learning-rate", type=float, default=1e-4)
+    parser.add_argument("--warmup-steps", type=int, default=10)
+    parser.add_argument("--weight-decay", type=float, default=0.1)
+    parser.add_argument("--max-grad-norm", type=float, default=1.0)
+    parser.add_argument("--attention", default="flash,flash,cudnn",
+                        help="kernels of the transformers runs, in order (default: %(default)s)")
+    parser.add_argument("--checkpointing", action="store_true", help="transformers recomputes each layer in backward")
+    parser.add_argument("--oomb-train", default=Path(os.environ.get("OOMB_BIN", ROOT / "build/bin")) / "oomb-train")
+    parser.add_argument("--oomb-flags", default="--offload host --hbm-pages ring", help="(default: %(default)s)")
+    args = parser.parse_args(argv)
+    if args.steps < 1 or args.context < 1 or not 0 <= args.warmup_steps < args.steps:
+        parser.error("--steps and --context must be at least 1, --warmup-steps below --steps")
+    if not set(args.attention.split(",")) <= {"flash", "cudnn"}:
+        parser.error(f"--attention {args.attention}: allowed are flash and cudnn, separated by commas")
+    args.out.mkdir(parents=True, exist_ok=True)
+    return args
+
+
+def main(argv=None):
+    args = parse(argv)
+    try:
+        compare(args)
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        print(f"train_beside_transformers: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
