@@ -139,7 +139,7 @@ void add_places(CLI::App& app, RunFlags& flags) {
         "holds; ring: none, GPU memory does not depend on the context");
     add("--optimizer-states", flags.optimizer_states, "hbm|host|auto", flags.optimizer_states,
         "where AdamW's m and v (and fp32 weights beside bf16 ones) lie. host: they pass through GPU memory once per "
-        "step. auto: in the GPU memory that all else leaves, the rest on the host");
+        "step. auto: as many in GPU memory as kept pages leave room for, the rest on the host");
     const std::string free = " with --device cuda; with cpu both tiers share what this machine has free";
     add("--gpu-memory", flags.gpu_memory, "SIZE", kDefaultGpuMemory + free,
         "budget of GPU memory: 139GiB (powers of 1024) or 141GB (powers of 1000)");

@@ -95,16 +95,22 @@ Plan Placement::place(const StepShape& step) {
         return StepShape(model_, run);
     };
     const Plan none = place_pages(with_shards(0));
-    const auto plan_of_shards = [&](std::int64_t resident) {
+    const bool pages_wait = step.run().offload == Offload::kHost && step.run().hbm_pages.mode == HbmPages::Mode::kAuto;
+    const auto plan_of_shards = [&](std::int64_t resident, std::int64_t pages) {
         const StepShape changed = with_shards(resident);
-        return plan_with(changed, layout_of(changed), {none.resident_pages, none.kept_hbm});
+        return plan_with(changed, layout_of(changed), {pages, none.kept_hbm});
     };
     const std::int64_t budget = step.run().gpu_memory_bytes;
-    const auto fits = [&](std::int64_t resident) {
-        return budget == 0 || plan_of_shards(resident).peak_bytes(Tier::kHbm) <= budget;
+    const auto fits = [&](std::int64_t resident, std::int64_t pages) {
+        return budget == 0 || plan_of_shards(resident, pages).peak_bytes(Tier::kHbm) <= budget;
     };
+    const std::int64_t pages = pages_wait ? 0 : none.resident_pages;
+    const auto shards_fit = [&](std::int64_t resident) { return fits(resident, pages); };
     // All first: they need no ring.
-    return plan_of_shards(fits(none.host_shards) ? none.host_shards : most(none.host_shards - 1, fits));
+    const std::int64_t shards =
+        shards_fit(none.host_shards) ? none.host_shards : most(none.host_shards - 1, shards_fit);
+    return plan_of_shards(
+        shards, pages_wait ? most(step.total_pages(), [&](std::int64_t n) { return fits(shards, n); }) : pages);
 }
 
 Plan Placement::place_pages(const StepShape& step) {

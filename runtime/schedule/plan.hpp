@@ -58,7 +58,9 @@ struct Plan {
 // 2. kept pages, HBM first as far as run.gpu_memory_bytes reaches, the rest on the host. Before K/V pages, because each
 //    kept page that finds room saves computation, while K/V pages in HBM only save copies that hide behind attention.
 //    With `--hbm-pages ring` HBM is not to grow with the context: all on the host;
-// 3. with `--hbm-pages auto` K/V pages in the HBM that is left, the rest on the host.
+// 3. with `--optimizer-states auto` as many shards of the optimizer's states as the HBM that is left holds. They travel
+//    once per step, in a phase of their own that hides nothing of it, and K/V pages do behind attention;
+// 4. with `--hbm-pages auto` K/V pages in the HBM that is left, the rest on the host.
 // `--kept-pages auto` is the largest number for which both tiers hold what this gives them (so K/V pages that have no
 // room on the host push kept pages out), 0 where nothing fits. Without offload everything is in HBM.
 //
@@ -66,10 +68,7 @@ struct Plan {
 // both budgets; of equals the one with less memory; where none fits nothing is held and kept. Without a budget all
 // chunks are held. Of more than 32 numbers of held chunks that fit, 32 are tried, evenly spread.
 //
-// `--optimizer-states auto` comes last: pages are placed as if all states were on the host, then as many shards as the
-// HBM that is left holds (without a budget all) have their states there. They travel once per step, in a phase of their
-// own, while K/V and kept pages in their place save copies and recomputation in every chunk. The host must hold the
-// rest: a plan that it cannot hold does not fit.
+// The host must hold what HBM does not: a plan that it cannot hold does not fit.
 Plan make_plan(const ModelShape& model, const RunConfiguration& run);
 
 // A tier that the plan does not fit into; a budget of 0 is no limit.

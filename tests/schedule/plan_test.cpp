@@ -169,7 +169,7 @@ TEST_CASE("shards cover the parameters once; what is not in HBM is on the host, 
     }
 }
 
-TEST_CASE("auto: optimizer states take the HBM that pages leave, the rest lies on the host") {
+TEST_CASE("auto: in HBM kept pages come first, then optimizer states, then K/V pages") {
     RandomSteps random(14);
     const ModelShape model = random.next().model;
     for (const Keep keep : {Keep::kNone, Keep::kInputAndOutput}) {
@@ -178,29 +178,35 @@ TEST_CASE("auto: optimizer states take the HBM that pages leave, the rest lies o
         run.shard_parameters = model.parameters() / 20;
         const Plan everything = make_plan(model, run);
         CHECK(everything.host_shards == 0);
-        run.resident_shards = {Amount::Mode::kCount, 0};
-        const Plan states_on_host = make_plan(model, run);
         run.resident_shards = kAuto;
         CHECK(make_plan(model, run).host_shards == 0);  // no budget
-        int some = 0;
-        for (int i = 0; i < 60; ++i) {
-            const std::int64_t most = everything.peak_bytes(Tier::kHbm) + 1000;
-            run.gpu_memory_bytes = random.between(states_on_host.peak_bytes(Tier::kHbm) * 2 / 3, most);
+        RunConfiguration least = run;
+        least.resident_shards = {Amount::Mode::kCount, 0};
+        least.hbm_pages.mode = HbmPages::Mode::kRing;
+        const std::int64_t least_bytes = make_plan(model, least).peak_bytes(Tier::kHbm);
+        int some_shards = 0, some_pages = 0;
+        for (int i = 0; i < 240; ++i) {
+            run.gpu_memory_bytes = random.between(least_bytes, everything.peak_bytes(Tier::kHbm) + 1000);
             const Plan plan = make_plan(model, run);
             RunConfiguration changed = run;
             changed.resident_shards = {Amount::Mode::kCount, 0};
-            const Plan pages_first = make_plan(model, changed);
-            CHECK(plan.resident_pages == pages_first.resident_pages);
-            CHECK(plan.kept_hbm == pages_first.kept_hbm);
-            changed.hbm_pages = {HbmPages::Mode::kCount, plan.resident_pages};
-            changed.resident_shards = {Amount::Mode::kCount, plan.resident_shards + 1};
-            CHECK((plan.host_shards == 0 || make_plan(model, changed).peak_bytes(Tier::kHbm) > run.gpu_memory_bytes ||
-                   make_plan(model, changed).kept_hbm < plan.kept_hbm));
-            CHECK(plan.peak_bytes(Tier::kHbm) <= std::max(run.gpu_memory_bytes, pages_first.peak_bytes(Tier::kHbm)));
-            some += plan.resident_shards > 0 && plan.host_shards > 0 ? 1 : 0;
+            CHECK(plan.kept_hbm == make_plan(model, changed).kept_hbm);
+            const auto has_no_room = [&](std::int64_t shards, std::int64_t pages) {
+                changed.resident_shards = {Amount::Mode::kCount, shards};
+                changed.hbm_pages = {HbmPages::Mode::kCount, pages};
+                const Plan larger = make_plan(model, changed);
+                return larger.peak_bytes(Tier::kHbm) > run.gpu_memory_bytes || larger.kept_hbm < plan.kept_hbm;
+            };
+            CHECK((plan.host_shards == 0 || has_no_room(plan.resident_shards + 1, 0)));
+            CHECK((plan.resident_pages == everything.resident_pages ||
+                   has_no_room(plan.resident_shards, plan.resident_pages + 1)));
+            CHECK(plan.peak_bytes(Tier::kHbm) <= run.gpu_memory_bytes);
+            some_shards += plan.resident_shards > 0 && plan.host_shards > 0 ? 1 : 0;
+            some_pages += plan.resident_pages > 0 && plan.resident_pages < everything.resident_pages ? 1 : 0;
         }
-        CHECK(some > 5);
-        CHECK(states_on_host.peak_bytes(Tier::kHbm) < everything.peak_bytes(Tier::kHbm));
+        CHECK(some_shards > 5);
+        CHECK(some_pages > 5);
+        CHECK(least_bytes < everything.peak_bytes(Tier::kHbm));
     }
 }
 
