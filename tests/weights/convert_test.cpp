@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -150,6 +151,30 @@ TEST_CASE("sources need no alignment, equal types are copied, counts must match"
     std::vector<float> short_target(2);
     CHECK_THROWS_AS(convert(source, DType::kF64, std::span(short_target)), InternalError);
     CHECK_THROWS_AS(convert(source.subspan(1), DType::kF64, std::span(narrow)), InternalError);
+}
+
+TEST_CASE("what threads share out is what one would convert, to the last element") {
+    std::mt19937_64 random(3);
+    std::uniform_real_distribution<double> uniform(-3.4028e38, 3.4028e38);  // a few beyond bf16
+    std::vector<float> values((std::size_t{5} << 19) + 3);
+    for (float& value : values) {
+        value = static_cast<float>(uniform(random));
+    }
+    std::vector<BFloat16> together(values.size()), one_by_one(values.size());
+    const std::int64_t overflows = convert(std::as_bytes(std::span(values)), DType::kF32, std::span(together));
+    std::int64_t expected = 0;
+    constexpr std::size_t kPart = 1000;  // below what is shared out
+    for (std::size_t first = 0; first < values.size(); first += kPart) {
+        const std::size_t count = std::min(kPart, values.size() - first);
+        expected += convert(std::as_bytes(std::span(values).subspan(first, count)), DType::kF32,
+                            std::span(one_by_one).subspan(first, count));
+    }
+    CHECK(overflows == expected);
+    CHECK(overflows > 0);
+    CHECK(std::memcmp(together.data(), one_by_one.data(), together.size() * sizeof(BFloat16)) == 0);
+    std::vector<BFloat16> copied(values.size());
+    convert(std::as_bytes(std::span(together)), DType::kBF16, std::span(copied));
+    CHECK(std::memcmp(together.data(), copied.data(), copied.size() * sizeof(BFloat16)) == 0);
 }
 
 }  // namespace oomb::trainer

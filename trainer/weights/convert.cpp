@@ -1,5 +1,6 @@
 #include "trainer/weights/convert.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -50,8 +51,14 @@ bool is_finite(T value) {
     return std::isfinite(converted<double>(value));
 }
 
+constexpr std::int64_t kPiece = std::int64_t{1} << 20;  // elements that a thread takes at a time
+
 template <class To, class From>
-std::int64_t convert_all(const std::byte* source, std::byte* target, std::int64_t elements) {
+std::int64_t convert_piece(const std::byte* source, std::byte* target, std::int64_t elements) {
+    if constexpr (std::is_same_v<To, From>) {
+        std::memcpy(target, source, elements * sizeof(To));
+        return 0;
+    }
     std::int64_t overflows = 0;
     for (std::int64_t i = 0; i < elements; ++i) {
         From in;
@@ -61,6 +68,20 @@ std::int64_t convert_all(const std::byte* source, std::byte* target, std::int64_
         if constexpr (!kIsExact<To, From>) {
             overflows += (is_finite(in) && !is_finite(out)) ? 1 : 0;
         }
+    }
+    return overflows;
+}
+
+template <class To, class From>
+std::int64_t convert_all(const std::byte* source, std::byte* target, std::int64_t elements) {
+    const std::int64_t pieces = (elements + kPiece - 1) / kPiece;
+    std::int64_t overflows = 0;
+#pragma omp parallel for schedule(static) reduction(+ : overflows) if (pieces > 1)
+    for (std::int64_t piece = 0; piece < pieces; ++piece) {
+        const std::int64_t first = piece * kPiece;
+        overflows += convert_piece<To, From>(source + first * static_cast<std::int64_t>(sizeof(From)),
+                                             target + first * static_cast<std::int64_t>(sizeof(To)),
+                                             std::min(kPiece, elements - first));
     }
     return overflows;
 }
@@ -95,10 +116,6 @@ std::int64_t convert_bytes(std::span<const std::byte> source, DType source_type,
                 elements * bytes_of(target_type) == static_cast<std::int64_t>(target.size()),
             "conversion from {} bytes to {} bytes is not element for element", source.size(), target.size());
     if (elements == 0) {
-        return 0;
-    }
-    if (source_type == target_type) {
-        std::memcpy(target.data(), source.data(), source.size());
         return 0;
     }
     return with_type(source_type, [&](auto from) {

@@ -12,7 +12,8 @@ namespace oomb::trainer {
 // Converts every element of `source` (row-major, little-endian, any alignment) to `target_type`. Widening is exact,
 // narrowing rounds once to nearest even (also from float64 to a 16-bit type), equal types are copied bit for bit.
 // Returns how many finite values became infinite because the target type has no such number.
-// Throws InternalError unless both spans hold the same whole number of elements. The spans must not overlap.
+// Throws InternalError unless both spans hold the same whole number of elements. The spans must not overlap. Large ones
+// are shared out among the threads of OpenMP; the result does not depend on them.
 std::int64_t convert_bytes(std::span<const std::byte> source, DType source_type, std::span<std::byte> target,
                            DType target_type);
 
