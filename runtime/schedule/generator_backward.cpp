@@ -135,13 +135,10 @@ void SequenceGenerator::attend_backward_window(std::int64_t layer, std::int64_t 
     emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part, PageUse::kRead, kv.pages);
     emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part, PageUse::kFetchIfAlive, gradients);
     Operation backward = make(Kind::kAttentionBackward, layer, part, attention_cost(kv, true));
-    backward.regions = {read(kQuery),
-                        read_and(last, kOutputGradient),
-                        read(kAttentionOutput, slot(layer)),
-                        read(kLogSumExp, slot(layer)),
-                        read_and(last, kDelta),
-                        write_and(part == 0, kQueryGradient),
-                        scratch(kAttentionScratch)};
+    backward.regions = {
+        read_and(last, kQuery),        read_and(last, kOutputGradient), read(kAttentionOutput, slot(layer)),
+        read(kLogSumExp, slot(layer)), read_and(last, kDelta),          write_and(part == 0, kQueryGradient),
+        scratch(kAttentionScratch)};
     backward.requests = {PageRequest{PageUse::kRead, kv.pages, kv.pages.count},
                          PageRequest{PageUse::kAccumulate, gradients, gradients.count}};
     emit(backward);
@@ -155,8 +152,7 @@ void SequenceGenerator::qkv_backward(std::int64_t layer, bool repeats_norm) {
     const std::int64_t width = step_.qkv_width();
     Operation rope =
         make(Kind::kRopeBackward, layer, 0, ElementwiseCost{3 * rows_ * width * step_.accumulator_bytes()});
-    rope.regions = {write_end(kQueryGradient), write_end(kQuery), in_slot(write(kQkv), layer), read(kWeights),
-                    write(kGradients)};
+    rope.regions = {end(kQueryGradient), in_slot(write(kQkv), layer), read(kWeights), write(kGradients)};
     const PageSet own = own_pages(PageClass::kKvGradient, layer);
     rope.requests.push_back({PageUse::kRead, own, own.count});
     emit(rope);

@@ -19,10 +19,6 @@ inline RegionUse begin(RegionName region) {
 inline RegionUse end(RegionName region) {
     return {region, 0, Access::kRead, false, true};
 }
-// Last use of a life, with the buffer as working space.
-inline RegionUse write_end(RegionName region) {
-    return {region, 0, Access::kWrite, false, true};
-}
 // Lives within one operation.
 inline RegionUse scratch(RegionName region) {
     return {region, 0, Access::kWrite, true, true};
