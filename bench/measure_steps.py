@@ -4,7 +4,7 @@
     python bench/measure_steps.py --train build/bin/oomb-train --out FILE.json [--rows NAME,...] [--peers FOLDER]
 
 Random weights and tokens. Rows named "step" run AdamW too, the others stop at the gradients. Every row is a process of its own; its first step warms up and is left out where there are
-more. --peers names a folder with the peers' programs (hf.py), run between the rows. One JSON file at the end: the
+more. --peers names a folder with the peers' programs (hf.py), run after the rows. One JSON file at the end: the
 readings, medians, the commands, the machine.
 """
 

@@ -45,7 +45,7 @@ def main(source, out):
         f"- Machine: {result['gpu_before'].split(',')[0]}, driver {result['gpu_before'].split(',')[1].strip()}; under load "
         f"{result['rows'][-1].get('watts', 0):.0f} W of 700 W and {result['rows'][-1].get('clock_mhz', 0)} MHz.",
         "- GPU memory is what the driver counts for the process, context included. \"Beside\": transformers with activation checkpointing,",
-        "  cuDNN attention and cross entropy in row tiles, run between them on the same machine; peak of its allocator, context not included.",
+        "  cuDNN attention and cross entropy in row tiles, run right after on the same machine; peak of its allocator, context not included.",
         "- Floor: the arithmetic alone at sustained rates; for lean and resident with everything recomputed, for best with nothing.", "",
         "| context | | seconds | over the floor | tokens/s | GPU memory | host arena | copies | beside |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
