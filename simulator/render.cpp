@@ -146,14 +146,15 @@ std::string verdict_of(const Alternative& alternative, bool is_nearest) {
 
 }  // namespace
 
-std::string render_plan(const schedule::Plan& plan, const std::string& model_name, const Limits& limits) {
+std::string render_plan(const schedule::Plan& plan, const std::string& model_name, const Limits& limits,
+                        const std::string& time) {
     const std::vector<PlanLine> lines = lines_of(plan);
     std::string text = render_model(plan.model, model_name) + render_run(plan);
     text += render_tier(plan, lines, Tier::kHbm) + render_tier(plan, lines, Tier::kHost);
     if (limits.free_bytes > 0) {
         text += render_free(plan, limits);
     }
-    return text + render_notes(plan);
+    return text + time + render_notes(plan);
 }
 
 std::string render_excesses(const std::vector<Excess>& excesses) {

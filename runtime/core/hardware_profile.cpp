@@ -17,6 +17,8 @@ constexpr double kGiga = 1e9;
 constexpr double kTera = 1e12;
 constexpr double kLeastRate = 1e-6;  // zero or less would divide time by nothing
 constexpr double kMostRate = 1e9;
+constexpr double kMicro = 1e-6;
+constexpr double kMostMicroseconds = 1e6;
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 
 void refuse_other_keys(const JsonNode& node, std::initializer_list<std::string_view> allowed) {
@@ -54,6 +56,11 @@ SourcedRate read_bandwidth(const JsonNode& node) {
     return read_rate(node, "gb_per_s", kGiga);
 }
 
+SourcedSeconds read_duration(const JsonNode& node) {
+    refuse_other_keys(node, {"microseconds", "source"});
+    return {node.at("microseconds").as_number(0, kMostMicroseconds) * kMicro, read_source(node)};
+}
+
 std::map<DType, SourcedRate> read_flops(const JsonNode& node) {
     refuse_other_keys(node, {"fp64", "fp32", "bf16", "fp16"});
     std::map<DType, SourcedRate> rates;
@@ -82,8 +89,9 @@ HardwareProfile parse_hardware_profile(const std::string& json_text, const std::
     const JsonNode root(document, name_in_messages);
     check_header(root);
     refuse_other_keys(root, {"format", "version", "name", "gpu_memory", "host_memory", "gemm", "attention_forward",
-                             "attention_backward", "peak", "hbm_copy", "host_to_device", "device_to_host",
-                             "host_to_device_both", "device_to_host_both"});
+                             "attention_backward", "attention_forward_causal", "attention_backward_causal", "peak",
+                             "hbm_copy", "hbm_read", "hbm_write", "host_to_device", "device_to_host",
+                             "host_to_device_both", "device_to_host_both", "launch"});
     HardwareProfile profile;
     profile.name = root.at("name").as_string();
     profile.gpu_memory = read_bytes(root.at("gpu_memory"));
@@ -91,14 +99,19 @@ HardwareProfile parse_hardware_profile(const std::string& json_text, const std::
     profile.gemm_flops = read_flops(root.at("gemm"));
     profile.attention_forward_flops = read_flops(root.at("attention_forward"));
     profile.attention_backward_flops = read_flops(root.at("attention_backward"));
+    profile.attention_forward_causal_flops = read_flops(root.at("attention_forward_causal"));
+    profile.attention_backward_causal_flops = read_flops(root.at("attention_backward_causal"));
     if (root.has("peak")) {
         profile.peak_flops = read_flops(root.at("peak"));
     }
     profile.hbm_copy_bytes = read_bandwidth(root.at("hbm_copy"));
+    profile.hbm_read_bytes = read_bandwidth(root.at("hbm_read"));
+    profile.hbm_write_bytes = read_bandwidth(root.at("hbm_write"));
     profile.host_to_device_bytes = read_bandwidth(root.at("host_to_device"));
     profile.device_to_host_bytes = read_bandwidth(root.at("device_to_host"));
     profile.host_to_device_both_bytes = read_bandwidth(root.at("host_to_device_both"));
     profile.device_to_host_both_bytes = read_bandwidth(root.at("device_to_host_both"));
+    profile.launch = read_duration(root.at("launch"));
     return profile;
 }
 

@@ -11,6 +11,16 @@ double attention_pairs(const AttentionCost& cost) {
     if (cost.first_query >= end - 1 && cost.sliding_window == 0 && cost.document_start <= cost.first_key) {
         return static_cast<double>(cost.queries) * static_cast<double>(cost.keys);
     }
+    if (cost.sliding_window == 0 && cost.document_start <= cost.first_key) {
+        // Query q sees q + 1 - first_key keys, at least 0 and at most all: a triangle, then a rectangle.
+        const auto below = [&](std::int64_t query) {  // pairs of the queries before this one
+            const std::int64_t rows = std::max<std::int64_t>(0, query - cost.first_key);
+            const std::int64_t triangle = std::min(rows, cost.keys);
+            return static_cast<double>(triangle) * static_cast<double>(triangle + 1) / 2 +
+                   static_cast<double>(rows - triangle) * static_cast<double>(cost.keys);
+        };
+        return below(cost.first_query + cost.queries) - below(cost.first_query);
+    }
     double pairs = 0;
     for (std::int64_t query = cost.first_query; query < cost.first_query + cost.queries; ++query) {
         std::int64_t first = std::max(cost.first_key, cost.document_start);

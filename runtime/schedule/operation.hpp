@@ -73,6 +73,7 @@ enum class Kind : std::uint8_t {
     OOMB_OPERATION_KINDS(OOMB_KIND)
 #undef OOMB_KIND
 };
+inline constexpr int kKinds = static_cast<int>(Kind::kStoreState) + 1;
 
 std::string_view name_of(Engine engine);
 std::string_view name_of(Phase phase);

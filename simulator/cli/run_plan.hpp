@@ -1,5 +1,5 @@
 #pragma once
-// oomb-plan: what a training run needs in every tier of memory, before it starts.
+// oomb-plan: what a training run needs in every tier of memory and how long a step takes, before it starts.
 
 #include <ostream>
 

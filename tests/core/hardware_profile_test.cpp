@@ -23,15 +23,20 @@ TEST_CASE("the H200 profile is read with its units and sources") {
     CHECK(profile.name.find("H200") != std::string::npos);
     CHECK(format_bytes_short(profile.gpu_memory.bytes) == "139.8 GiB");
     CHECK(profile.host_memory.bytes == 125 * kGiB);
-    CHECK(profile.gemm_flops.at(DType::kBF16).per_second == 655e12);
-    CHECK(profile.attention_forward_flops.at(DType::kBF16).per_second == 592e12);
-    CHECK(profile.attention_backward_flops.at(DType::kBF16).per_second == 525e12);
+    CHECK(profile.gemm_flops.at(DType::kBF16).per_second == 708e12);
+    CHECK(profile.attention_forward_flops.at(DType::kBF16).per_second == 569e12);
+    CHECK(profile.attention_backward_flops.at(DType::kBF16).per_second == 498e12);
+    CHECK(profile.attention_forward_causal_flops.at(DType::kBF16).per_second == 455e12);
+    CHECK(profile.attention_backward_causal_flops.at(DType::kBF16).per_second == 376e12);
     CHECK(profile.peak_flops.at(DType::kBF16).per_second == 989.5e12);
     CHECK(profile.hbm_copy_bytes.per_second == 4100e9);
+    CHECK(profile.hbm_read_bytes.per_second == 3464e9);
+    CHECK(profile.hbm_write_bytes.per_second == 4570e9);
     CHECK(profile.host_to_device_bytes.per_second == 55.4e9);
     CHECK(profile.device_to_host_bytes.per_second == 55.3e9);
     CHECK(profile.host_to_device_both_bytes.per_second == 50.7e9);
     CHECK(profile.device_to_host_both_bytes.per_second == 50.7e9);
+    CHECK(profile.launch.seconds == 6e-6);
     CHECK_FALSE(profile.gemm_flops.at(DType::kBF16).source.empty());
 }
 
@@ -55,6 +60,10 @@ TEST_CASE("a wrong profile names the key") {
         {"/peak", "{}", {"peak: found {}", "at least one element type"}},
         {"/hbm_copy/gb_per_s", "\"fast\"", {"hbm_copy.gb_per_s: found \"fast\""}},
         {"/host_to_device/source", "\"\"", {"host_to_device.source", "where the number comes from"}},
+        {"/attention_backward_causal/bf16/tflops", "0", {"attention_backward_causal.bf16.tflops: found 0"}},
+        {"/hbm_write/gb_per_s", "0", {"hbm_write.gb_per_s: found 0", "a number from"}},
+        {"/launch/microseconds", "-1", {"launch.microseconds: found -1", "a number from"}},
+        {"/launch/seconds", "1", {"launch: unknown key \"seconds\"", "microseconds"}},
         {"/device_to_host", "3", {"device_to_host: found 3", "an object"}},
     };
     for (const Bad& bad : cases) {

@@ -166,6 +166,22 @@ std::int64_t pairs_of(const AttentionCost& cost) {
     return pairs;
 }
 
+TEST_CASE("pairs of any queries and keys are those of a count") {
+    RandomSteps random(11);
+    for (int i = 0; i < 2000; ++i) {
+        AttentionCost cost;
+        cost.first_query = random.between(0, 40);
+        cost.queries = random.between(1, 40);
+        cost.first_key = random.between(0, 80);
+        cost.keys = random.between(1, 40);
+        CAPTURE(cost.first_query);
+        CAPTURE(cost.queries);
+        CAPTURE(cost.first_key);
+        CAPTURE(cost.keys);
+        CHECK(schedule::attention_pairs(cost) == static_cast<double>(pairs_of(cost)));
+    }
+}
+
 std::int64_t triangle(std::int64_t tokens) {
     return tokens * (tokens + 1) / 2;
 }

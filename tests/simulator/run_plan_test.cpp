@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "runtime/core/json.hpp"
+#include "runtime/core/text_file.hpp"
 #include "simulator/cli/run_plan.hpp"
 #include "tests/simulator/plan_call.hpp"
 
@@ -95,6 +96,35 @@ TEST_CASE("the plan file is written whether the plan fits or not, and replaces a
     CHECK(plan["format"] == "oomb-plan");
     CHECK(plan["version"] == 1);
     CHECK(plan["run"]["context_tokens"] == 4096);
+}
+
+TEST_CASE("a time is predicted for the machine that is named, and for no plan that cannot run") {
+    const TemporaryFolder folder;
+    const std::string json = (folder.path() / "plan.json").string();
+    const auto time_of = [&](const std::string& flags) {
+        plan_of(model_file("qwen2.5-7b"), flags + " --json " + json);
+        return read_json_file(json)["time"];
+    };
+    Json profile = read_json_file(OOMB_SOURCE_DIR "/hardware/h200_sxm.json");
+    const Json built_in = time_of("--context 16K --no-optimizer");
+    CHECK(built_in["hardware"] == profile["name"]);
+    CHECK(time_of("--context 16K --no-optimizer --hardware " OOMB_SOURCE_DIR "/hardware/h200_sxm.json") == built_in);
+    profile["name"] = "half of it";
+    profile["gemm"]["bf16"]["tflops"] = profile["gemm"]["bf16"]["tflops"].get<double>() / 2;
+    const std::string other = (folder.path() / "half.json").string();
+    write_text_file(other, profile.dump());
+    const Json slower = time_of("--context 16K --no-optimizer --hardware " + other);
+    CHECK(slower["hardware"] == "half of it");
+    CHECK(slower["seconds"]["total"] > 1.5 * built_in["seconds"]["total"].get<double>());
+    CHECK(time_of("--context 1M").is_null());  // does not fit
+    CHECK(time_of("--context 16K --no-optimizer --dtype fp32 --offload host").is_null());
+    CHECK(time_of("--context 128 --chunk 128 --no-optimizer --device cpu").is_null());
+    const PlanCall cpu = plan_of(model_file("qwen2.5-7b"), "--context 128 --device cpu --hardware " + other);
+    CHECK(cpu.code == 2);
+    CHECK(contains(cpu.err, "--hardware: found"));
+    const PlanCall fp32 = plan_of(model_file("qwen2.5-7b"), "--context 16K --no-optimizer --dtype fp32");
+    CHECK(contains(fp32.out, "not predicted, hardware profile"));
+    CHECK(contains(fp32.out, "has no gemm.fp32"));
 }
 
 TEST_CASE("files that cannot be read or written are exit code 1 and named") {

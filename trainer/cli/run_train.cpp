@@ -12,6 +12,7 @@
 #include "runtime/flags/run_flags.hpp"
 #include "simulator/explain.hpp"
 #include "simulator/render.hpp"
+#include "simulator/time_report.hpp"
 #include "trainer/cli/train_flags.hpp"
 #include "trainer/cpu/make_cpu_backend.hpp"
 #ifdef OOMB_HAVE_CUDA
@@ -83,27 +84,37 @@ std::unique_ptr<Backend> make_backend(const schedule::Plan& plan, [[maybe_unused
     return make_cpu_backend(plan, threads);
 }
 
-// Of the GPU, in the type that the run computes in.
-std::optional<double> peak_flops(const std::string& profile, const RunConfiguration& run) {
-    if (profile.empty()) {
+std::optional<HardwareProfile> profile_of(const std::string& path, const RunConfiguration& run) {
+    if (path.empty()) {
         return std::nullopt;
     }
     if (run.device != DeviceKind::kCuda) {
-        fail<UsageError>("--hardware: found \"{}\" with --device cpu, but it describes a GPU; leave it out", profile);
+        fail<UsageError>("--hardware: found \"{}\" with --device cpu, but it describes a GPU; leave it out", path);
     }
-    const std::map<DType, SourcedRate> peaks = read_hardware_profile(profile).peak_flops;
-    const auto peak = peaks.find(run.compute);
-    if (peak == peaks.end()) {
-        fail<FileError>("{}: peak: has no rate for {}, in which this run computes", profile, name_of(run.compute));
+    HardwareProfile profile = read_hardware_profile(path);
+    if (!profile.peak_flops.contains(run.compute)) {
+        fail<FileError>("{}: peak: has no rate for {}, in which this run computes", path, name_of(run.compute));
     }
-    return peak->second.per_second;
+    return profile;
+}
+
+// Nothing for a plan that the simulator does not time.
+std::optional<simulator::Prediction> predict(const schedule::Plan& plan,
+                                             const std::optional<HardwareProfile>& profile) {
+    if (!profile || simulator::why_unpredictable(plan, *profile)) {
+        return std::nullopt;
+    }
+    return simulator::simulate_step(plan, *profile);
 }
 
 ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::string& command) {
     const RunConfiguration run = to_run_configuration(run_flags);
     check_device(run);
     TrainingOptions options = to_training_options(flags, run.optimizer, run_flags.model, command);
-    options.peak_flops = peak_flops(flags.hardware, run);
+    const std::optional<HardwareProfile> profile = profile_of(flags.hardware, run);
+    if (profile) {
+        options.peak_flops = profile->peak_flops.at(run.compute).per_second;
+    }
     const ModelShape model = read_model_shape(run_flags.model);
     const schedule::Plan plan = schedule::make_plan(model, run);
     const simulator::Limits limits{free_memory_limit_bytes(run_flags).value_or(0)};
@@ -114,8 +125,11 @@ ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::st
         std::fputs(fmt::format("warning: {}\n", *warning).c_str(), stderr);
     }
     const std::vector<simulator::Excess> excesses = simulator::excesses_of(plan, limits);
+    const std::optional<simulator::Prediction> prediction = excesses.empty() ? predict(plan, profile) : std::nullopt;
     if (flags.dry_run) {
-        std::cout << simulator::render_plan(plan, simulator::model_name(run_flags.model), limits) << std::flush;
+        std::cout << simulator::render_plan(plan, simulator::model_name(run_flags.model), limits,
+                                            prediction ? simulator::render_time(*prediction) : "")
+                  << std::flush;
     }
     if (!excesses.empty()) {
         std::cerr << fmt::format("{}: does not fit\n", kProgram) << simulator::explain_excess(plan, excesses, limits);
@@ -128,6 +142,9 @@ ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::st
                            format_bytes(plan.peak_bytes(Tier::kHost)))
                    .c_str(),
                stderr);
+    if (prediction && options.accumulation == 1) {
+        options.predicted = {prediction->seconds, prediction->phase_seconds};
+    }
     std::signal(SIGINT, on_signal);
     std::signal(SIGTERM, on_signal);
     run_training(

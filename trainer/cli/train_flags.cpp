@@ -88,8 +88,10 @@ void add_train_flags(CLI::App& app, TrainFlags& flags) {
         ->type_name("N")
         ->default_str("all cores")
         ->group("Run");
-    app.add_option("--hardware", flags.hardware,
-                   "hardware profile (hardware/*.json): with --device cuda, report model FLOPs against its peak")
+    app.add_option(
+           "--hardware", flags.hardware,
+           "hardware profile (hardware/*.json): with --device cuda, report model FLOPs against its peak, and the "
+           "predicted time of a step")
         ->type_name("FILE")
         ->group("Run");
     app.add_flag("--dry-run", flags.dry_run, "print the plan and stop")->group("Run");

@@ -23,7 +23,7 @@ struct StepUse {
     std::array<double, schedule::kPhases> phase_seconds{};  // of the compute engine
     CopyUse to_device, to_host;
     double exposed_copy_seconds = 0.0;  // compute waited for copies
-    double model_flops = 0.0;           // model_flops.hpp
+    double model_flops = 0.0;           // runtime/core/model_flops.hpp
     std::optional<double> joules;       // of the GPU; nothing where its driver does not count
 
     StepUse& operator+=(const StepUse& other);

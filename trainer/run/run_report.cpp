@@ -52,16 +52,23 @@ Json copies_json(const StepUse& total) {
             {"hidden_share", or_null(hidden_copy_share(total))}};
 }
 
+Json seconds_json(double total, const std::array<double, kPhases>& phases) {
+    Json seconds = {{"total", total}};
+    for (int phase = 0; phase < kPhases; ++phase) {
+        seconds[std::string(name_of(static_cast<Phase>(phase)))] = phases[phase];
+    }
+    return seconds;
+}
+
 Json report_json(const RunView& run) {
     const StepUse& total = run.total;
-    Json seconds = {{"total", total.seconds}};
-    for (int phase = 0; phase < kPhases; ++phase) {
-        seconds[std::string(name_of(static_cast<Phase>(phase)))] = total.phase_seconds[phase];
-    }
+    const std::optional<PredictedStep>& predicted = run.options.predicted;
     return {{"device", run.backend.device_name()},
             {"steps", total.steps},
             {"tokens", total.tokens},
-            {"seconds", seconds},
+            {"seconds", seconds_json(total.seconds, total.phase_seconds)},
+            {"predicted_step_seconds",
+             predicted ? seconds_json(predicted->seconds, predicted->phase_seconds) : Json(nullptr)},
             {"tokens_per_second", tokens_per_second(total)},
             {"model_flops", total.model_flops},
             {"peak_flops_per_second", or_null(run.options.peak_flops)},
@@ -138,13 +145,17 @@ std::string copy_rows(const StepUse& total) {
 
 std::string time_rows(const RunView& run) {
     const StepUse& total = run.total;
-    std::string text = text_row("time", "", total.steps == 1 ? "one step" : "mean of a step");
-    const auto seconds = [&](std::string_view what, double sum) {
-        text += text_row(what, "", format_duration(sum / static_cast<double>(total.steps)));
+    const std::optional<PredictedStep>& predicted = run.options.predicted;
+    std::string text = text_row("time", predicted ? "predicted" : "", total.steps == 1 ? "one step" : "mean of a step");
+    const auto seconds = [&](std::string_view what, double expected, double sum) {
+        text += text_row(what, predicted ? format_duration(expected) : "",
+                         format_duration(sum / static_cast<double>(total.steps)));
     };
-    seconds("step", total.seconds);
+    const PredictedStep expected = predicted.value_or(PredictedStep{});
+    seconds("step", expected.seconds, total.seconds);
     for (int phase = 0; phase < kPhases; ++phase) {
-        seconds(fmt::format("  {}", name_of(static_cast<Phase>(phase))), total.phase_seconds[phase]);
+        seconds(fmt::format("  {}", name_of(static_cast<Phase>(phase))), expected.phase_seconds[phase],
+                total.phase_seconds[phase]);
     }
     text += text_row("throughput", "", fmt::format("{:.1f} tokens/s", tokens_per_second(total)));
     if (const auto share = flop_utilisation(total, run.options.peak_flops)) {

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "runtime/core/memory_info.hpp"
+#include "runtime/core/model_flops.hpp"
 #include "runtime/core/units.hpp"
 #include "trainer/data/random_tokens.hpp"
 #include "trainer/data/sidecar.hpp"
 #include "trainer/run/gradient_file.hpp"
 #include "trainer/run/metrics.hpp"
-#include "trainer/run/model_flops.hpp"
 #include "trainer/run/progress.hpp"
 #include "trainer/run/run_report.hpp"
 #include "trainer/run/trace_file.hpp"

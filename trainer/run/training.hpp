@@ -1,6 +1,7 @@
 #pragma once
 // A training run from flags to the written folder, for any backend.
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <functional>
@@ -13,6 +14,12 @@
 #include "trainer/run/learning_rate.hpp"
 
 namespace oomb::trainer {
+
+// What the simulator says of one optimizer step; only the programs know it, so it comes as numbers.
+struct PredictedStep {
+    double seconds = 0.0;
+    std::array<double, schedule::kPhases> phase_seconds{};
+};
 
 struct TrainingOptions {
     std::string command;  // as typed, for run.json
@@ -30,8 +37,9 @@ struct TrainingOptions {
     std::uint64_t seed = 0;
     int threads = 1;
     LearningRatePlan learning_rate;
-    std::optional<double> peak_flops;  // of the device (FLOP/s), where utilisation is to be reported
-    StepSettings optimizer;            // beta1, beta2, epsilon, weight_decay, max_grad_norm
+    std::optional<double> peak_flops;        // of the device (FLOP/s), where utilisation is to be reported
+    std::optional<PredictedStep> predicted;  // for the table at the end
+    StepSettings optimizer;                  // beta1, beta2, epsilon, weight_decay, max_grad_norm
 };
 
 // Makes the backend once the plan stands and the inputs have been checked.

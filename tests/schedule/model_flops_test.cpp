@@ -1,4 +1,4 @@
-#include "trainer/run/model_flops.hpp"
+#include "runtime/core/model_flops.hpp"
 
 #include <doctest/doctest.h>
 
@@ -47,7 +47,7 @@ TEST_CASE("equal to what the schedule does once, on random steps") {
         }
         const double expected = products * 6 / 4 + attention * (4 + 2) / 5;
         // Sums of whole numbers below 2^53: only the factors round.
-        CHECK(trainer::model_flops(step.model, step.run.context_tokens) == doctest::Approx(expected).epsilon(1e-14));
+        CHECK(model_flops(step.model, step.run.context_tokens) == doctest::Approx(expected).epsilon(1e-14));
     }
 }
 

@@ -1,6 +1,6 @@
-#include "trainer/run/model_flops.hpp"
+#include "runtime/core/model_flops.hpp"
 
-namespace oomb::trainer {
+namespace oomb {
 
 double model_flops(const ModelShape& model, std::int64_t tokens) {
     const std::int64_t per_layer = model.hidden * (model.query_width() + 2 * model.kv_width()) +
@@ -11,4 +11,4 @@ double model_flops(const ModelShape& model, std::int64_t tokens) {
     return 6.0 * weights * count + 12.0 * static_cast<double>(model.layers * model.query_width()) * pairs;
 }
 
-}  // namespace oomb::trainer
+}  // namespace oomb

@@ -5,7 +5,7 @@
 
 #include "runtime/core/model_shape.hpp"
 
-namespace oomb::trainer {
+namespace oomb {
 
 // FLOPs of one forward and one backward over a sequence, nothing computed twice:
 //   6 N per token                N: weights of matrix products, in the layers and in the head (tied or not);
@@ -15,4 +15,4 @@ namespace oomb::trainer {
 // Embedding look-ups, norms, RoPE, softmax and the optimizer are not counted.
 double model_flops(const ModelShape& model, std::int64_t tokens);
 
-}  // namespace oomb::trainer
+}  // namespace oomb

@@ -1,0 +1,113 @@
+#include "simulator/prediction.hpp"
+
+#include <algorithm>
+
+#include "runtime/core/model_flops.hpp"
+#include "runtime/issue/issuer.hpp"
+#include "runtime/schedule/generator.hpp"
+#include "runtime/schedule/optimizer_schedule.hpp"
+#include "simulator/clock.hpp"
+
+namespace oomb::simulator {
+
+using schedule::Engine;
+using schedule::Kind;
+
+Use& Use::operator+=(const Use& other) {
+    operations += other.operations;
+    seconds += other.seconds;
+    bytes += other.bytes;
+    return *this;
+}
+
+Use Prediction::of(Engine engine) const {
+    Use sum;
+    for (const auto& phase : uses) {
+        for (const Use& use : phase[static_cast<std::size_t>(engine)]) {
+            sum += use;
+        }
+    }
+    return sum;
+}
+
+Use Prediction::of(Kind kind) const {
+    Use sum;
+    for (const auto& phase : uses) {
+        for (const auto& engine : phase) {
+            sum += engine[static_cast<std::size_t>(kind)];
+        }
+    }
+    return sum;
+}
+
+std::optional<double> Prediction::hidden_copy_share() const {
+    const double busy = of(Engine::kHostToDevice).seconds + of(Engine::kDeviceToHost).seconds;
+    return busy > 0 ? std::optional(std::clamp(1 - exposed_copy_seconds / busy, 0.0, 1.0)) : std::nullopt;
+}
+
+std::optional<double> Prediction::flop_utilisation() const {
+    return peak_flops ? std::optional(model_flops / seconds / *peak_flops) : std::nullopt;
+}
+
+namespace {
+
+constexpr double kMostPageUses = 5e8;  // some ten seconds
+
+// The executor looks at loss and gradients between their norm and the first update.
+class OptimizerPhase : public schedule::OperationSink {
+  public:
+    OptimizerPhase(issue::Issuer& issuer, Clock& clock) : issuer_(issuer), clock_(clock) {}
+    void take(const schedule::Operation& operation) override {
+        issuer_.take(operation);
+        if (operation.id.kind == Kind::kGradientNorm) {
+            clock_.wait_idle();
+        }
+    }
+
+  private:
+    issue::Issuer& issuer_;
+    Clock& clock_;
+};
+
+// Pages that requests name, in a step: history and own pages of every chunk in fill, forward and backward, each for
+// the copy and for its use, with the gradients'. What simulating takes grows with it.
+double page_uses(const schedule::StepShape& step) {
+    constexpr double kUsesOfAPage = 8;
+    const auto pages = static_cast<double>(step.total_pages());
+    return kUsesOfAPage * pages * static_cast<double>(step.chunks() + 1) / 2;
+}
+
+}  // namespace
+
+std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const HardwareProfile& profile) {
+    if (plan.run.device != DeviceKind::kCuda) {
+        return "times are those of a GPU";
+    }
+    if (const auto missing = missing_rate(profile, plan.run.compute)) {
+        return fmt::format("hardware profile \"{}\" has no {}", profile.name, *missing);
+    }
+    const double uses = page_uses(schedule::StepShape(plan.model, plan.run));
+    if (uses > kMostPageUses) {
+        return fmt::format("a step uses pages {:.1e} times, simulated are up to {:.0e}", uses, kMostPageUses);
+    }
+    return std::nullopt;
+}
+
+Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile) {
+    const schedule::StepShape step(plan.model, plan.run);
+    Clock clock(plan, profile);
+    issue::Issuer issuer(plan, clock);
+    schedule::SequenceGenerator(step, 0, true, issuer).generate();
+    OptimizerPhase optimizer(issuer, clock);
+    schedule::generate_optimizer(step, optimizer);
+    Prediction prediction = clock.so_far();
+    prediction.hardware = profile.name;
+    prediction.tokens = step.tokens();
+    prediction.model_flops = model_flops(plan.model, prediction.tokens);
+    if (const auto peak = profile.peak_flops.find(plan.run.compute); peak != profile.peak_flops.end()) {
+        prediction.peak_flops = peak->second.per_second;
+    }
+    return prediction;
+}
+
+}  // namespace oomb::simulator

@@ -1,0 +1,52 @@
+#pragma once
+// How long a training step takes on a machine that a hardware profile describes.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "runtime/core/hardware_profile.hpp"
+#include "runtime/schedule/operation.hpp"
+#include "runtime/schedule/plan.hpp"
+
+namespace oomb::simulator {
+
+// What some operations took together.
+struct Use {
+    std::int64_t operations = 0;
+    double seconds = 0.0;    // their engine was busy
+    std::int64_t bytes = 0;  // moved between the tiers, as issue::movement_of counts
+
+    Use& operator+=(const Use& other);
+};
+
+struct Prediction {
+    std::string hardware;                                   // name of the profile
+    double seconds = 0.0;                                   // of the step
+    std::array<double, schedule::kPhases> phase_seconds{};  // of the compute engine, its waits counted; sum <= seconds
+    double exposed_copy_seconds = 0.0;  // compute waited for a copy beyond its own readiness, as the backends count
+    std::int64_t tokens = 0;
+    double model_flops = 0.0;          // runtime/core/model_flops.hpp
+    std::optional<double> peak_flops;  // per second, where the profile has it
+    std::array<std::array<std::array<Use, schedule::kKinds>, schedule::kEngines>, schedule::kPhases> uses{};
+
+    Use of(schedule::Engine engine) const;
+    Use of(schedule::Kind kind) const;
+
+    double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
+    // 1 - exposed / busy, busy of both copy engines added, within [0, 1]; nothing when nothing was copied.
+    std::optional<double> hidden_copy_share() const;
+    std::optional<double> flop_utilisation() const;
+};
+
+// Why no time is predicted for this plan: its device, a rate that the profile lacks, or a step of so many pages that
+// simulating it would take minutes. Nothing: it can be.
+std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const HardwareProfile& profile);
+
+// One sequence as long as planned, then the optimizer. Issues the very schedule that the trainer carries out.
+// Deterministic. Time and memory: every operation is issued once, none is kept. Throws FileError where the profile has
+// no rate for the plan's compute type.
+Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile);
+
+}  // namespace oomb::simulator
