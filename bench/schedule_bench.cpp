@@ -8,6 +8,8 @@
 #include "runtime/schedule/generator.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "simulator/cli/run_plan.hpp"
+#include "simulator/default_profile.hpp"
+#include "simulator/prediction.hpp"
 
 namespace oomb::bench {
 namespace {
@@ -56,6 +58,15 @@ void make_plan(benchmark::State& state) {
     state.counters["heap_bytes"] = static_cast<double>(most_heap_bytes() - before);
 }
 BENCHMARK(make_plan)->Arg(128 << 10)->Arg(1 << 20)->Arg(4 << 20)->Unit(benchmark::kMillisecond);
+
+// Goal: at most 50 ms for 128K tokens.
+void simulate_step(benchmark::State& state) {
+    const schedule::Plan plan = schedule::make_plan(read_model_shape(kModel), run_of(state.range(0)));
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(simulator::simulate_step(plan, simulator::default_profile()));
+    }
+}
+BENCHMARK(simulate_step)->Arg(64 << 10)->Arg(128 << 10)->Arg(256 << 10)->Unit(benchmark::kMillisecond);
 
 // A whole call that does not fit, so all alternatives are planned as well. Goal: at most 50 ms.
 void oomb_plan_call(benchmark::State& state) {

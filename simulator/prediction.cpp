@@ -51,7 +51,7 @@ std::optional<double> Prediction::flop_utilisation() const {
 
 namespace {
 
-constexpr double kMostPageUses = 5e8;  // some ten seconds
+constexpr double kMostPageUses = 2.5e8;  // some ten seconds
 
 // The executor looks at loss and gradients between their norm and the first update.
 class OptimizerPhase : public schedule::OperationSink {
@@ -88,7 +88,7 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
     }
     const double uses = page_uses(schedule::StepShape(plan.model, plan.run));
     if (uses > kMostPageUses) {
-        return fmt::format("a step uses pages {:.1e} times, simulated are up to {:.0e}", uses, kMostPageUses);
+        return fmt::format("a step uses pages {:.1e} times, simulated are up to {:.1e}", uses, kMostPageUses);
     }
     return std::nullopt;
 }
