@@ -108,7 +108,7 @@ void EngineStreams::wait_for(const IssuedOperation& issued) {
         exposed.mark = Mark::kExposed;
         exposed.begin = before;
         exposed.end = stamp(compute_);
-        push(std::move(exposed));
+        push(exposed);
     }
 }
 
@@ -120,7 +120,7 @@ void EngineStreams::mark_phase(schedule::Phase phase) {
         passed.operation.id.phase = *phase_;
         passed.begin = phase_begin_;
         passed.end = now;
-        push(std::move(passed));
+        push(passed);
         // The same moment begins the next phase; a stamp of its own, for the two are given back separately.
         phase_begin_ = stamp(compute_);
     } else {
@@ -147,13 +147,13 @@ void EngineStreams::end(const IssuedOperation& issued, const Done& done, const T
         pending.begin = std::exchange(operation_begin_, -1);
         pending.end = end;
         pending.moved = issue::movement_of(issued, plan_);
-        push(std::move(pending));
+        push(pending);
     }
     report_done(done, timed);
 }
 
-void EngineStreams::push(Pending pending) {
-    pending_.push_back(std::move(pending));
+void EngineStreams::push(const Pending& pending) {
+    pending_.push_back(pending);
 }
 
 std::int32_t EngineStreams::stamp(const device::Stream& stream) {

@@ -73,7 +73,7 @@ class EngineStreams {
     void delay_at_random(schedule::Engine engine);
     std::int32_t stamp(const device::Stream& stream);  // records a time stamp from the pool
     double seconds_of(std::int32_t stamp);
-    void push(Pending pending);
+    void push(const Pending& pending);
     bool is_done(const Pending& pending) const;
     void report(const Pending& pending, const Done& done, const Timed& timed);
     void report_done(const Done& done, const Timed& timed);
