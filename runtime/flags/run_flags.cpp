@@ -196,6 +196,13 @@ std::optional<std::int64_t> free_memory_limit_bytes(const RunFlags& flags) {
     return host_memory().available_bytes;
 }
 
+HardwareProfile read_gpu_profile(const std::string& path, DeviceKind device) {
+    if (device != DeviceKind::kCuda) {
+        fail<UsageError>("--hardware: found \"{}\" with --device cpu, but it describes a GPU; leave it out", path);
+    }
+    return read_hardware_profile(path);
+}
+
 std::optional<std::string> position_warning(const RunConfiguration& run, const ModelShape& model) {
     if (run.context_tokens <= model.max_positions) {
         return std::nullopt;

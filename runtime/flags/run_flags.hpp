@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/core/hardware_profile.hpp"
 #include "runtime/core/model_shape.hpp"
 #include "runtime/core/run_configuration.hpp"
 
@@ -49,6 +50,9 @@ RunConfiguration to_run_configuration(const RunFlags& flags);
 // With --device cpu both tiers are this machine's memory. Unless both budgets are given, their sum must stay below what
 // is free now, which this returns; nothing where budgets describe the machine. Throws FileError when it cannot be read.
 std::optional<std::int64_t> free_memory_limit_bytes(const RunFlags& flags);
+
+// The file of --hardware, which describes a GPU: UsageError with --device cpu; FileError as read_hardware_profile.
+HardwareProfile read_gpu_profile(const std::string& path, DeviceKind device);
 
 // One sentence where the context is longer than the positions the model was trained for.
 std::optional<std::string> position_warning(const RunConfiguration& run, const ModelShape& model);

@@ -36,14 +36,7 @@ struct PlanFlags {
 };
 
 HardwareProfile profile_of(const PlanFlags& flags, DeviceKind device) {
-    if (flags.hardware.empty()) {
-        return default_profile();
-    }
-    if (device != DeviceKind::kCuda) {
-        fail<UsageError>("--hardware: found \"{}\" with --device cpu, but it describes a GPU; leave it out",
-                         flags.hardware);
-    }
-    return read_hardware_profile(flags.hardware);
+    return flags.hardware.empty() ? default_profile() : read_gpu_profile(flags.hardware, device);
 }
 
 ExitCode plan_run(const PlanFlags& all_flags, std::ostream& out, std::ostream& err) {

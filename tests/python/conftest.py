@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / "tools"
 sys.path.append(str(TOOLS))  # last: tools/tokenize.py must not hide the standard library's
 
-from support import SequenceFile, Trainer  # noqa: E402
+from make_tiny_model import save_tiny_model  # noqa: E402
+from support import CONTEXT, SequenceFile, Trainer  # noqa: E402
 
 
 def pytest_configure(config):
@@ -67,6 +68,19 @@ def smollm2_tokens(smollm2, real_text, run_tool, tmp_path_factory):
 def sequence_file(tmp_path):
     """Makes token files that hold exactly one training sequence."""
     return SequenceFile(tmp_path)
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A tiny model's folder."""
+    save_tiny_model(tmp_path / "model", "qwen3")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def data(sequence_file):
+    """A token file of one sequence of CONTEXT tokens."""
+    return sequence_file.random(CONTEXT)[0]
 
 
 @pytest.fixture(scope="session")

@@ -9,20 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from make_tiny_model import save_tiny_model
-
-CONTEXT = 40
-
-
-@pytest.fixture
-def model(tmp_path):
-    save_tiny_model(tmp_path / "model", "qwen3")
-    return tmp_path / "model"
-
-
-@pytest.fixture
-def data(sequence_file):
-    return sequence_file.random(CONTEXT)[0]
+from support import CONTEXT
 
 
 def check_refused(run, exit_code, *words):

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 TIMEOUT_SECONDS = 900
+CONTEXT = 40  # of the tiny model's runs
 
 
 class SequenceFile:

@@ -5,21 +5,7 @@ import signal
 
 import pytest
 
-from make_tiny_model import save_tiny_model
-from support import TERMINATE
-
-CONTEXT = 40
-
-
-@pytest.fixture
-def model(tmp_path):
-    save_tiny_model(tmp_path / "model", "qwen3")
-    return tmp_path / "model"
-
-
-@pytest.fixture
-def data(sequence_file):
-    return sequence_file.random(CONTEXT)[0]
+from support import CONTEXT, TERMINATE
 
 
 def read(path):

@@ -88,10 +88,7 @@ std::optional<HardwareProfile> profile_of(const std::string& path, const RunConf
     if (path.empty()) {
         return std::nullopt;
     }
-    if (run.device != DeviceKind::kCuda) {
-        fail<UsageError>("--hardware: found \"{}\" with --device cpu, but it describes a GPU; leave it out", path);
-    }
-    HardwareProfile profile = read_hardware_profile(path);
+    HardwareProfile profile = read_gpu_profile(path, run.device);
     if (!profile.peak_flops.contains(run.compute)) {
         fail<FileError>("{}: peak: has no rate for {}, in which this run computes", path, name_of(run.compute));
     }

@@ -1,17 +1,10 @@
 #include "trainer/run/metrics.hpp"
 
-#include <nlohmann/json.hpp>
+#include "trainer/run/json_value.hpp"
 
 namespace oomb::trainer {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
 
 Json seconds_json(const StepUse& use) {
     Json seconds = {{"total", use.seconds}};

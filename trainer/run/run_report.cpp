@@ -2,23 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "runtime/core/memory_info.hpp"
 #include "runtime/core/units.hpp"
 #include "runtime/core/version.hpp"
+#include "trainer/run/json_value.hpp"
 
 namespace oomb::trainer {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using schedule::kPhases;
 using schedule::Phase;
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
 
 Json beside(Json predicted, Json measured) {
     return {{"predicted", std::move(predicted)}, {"measured", std::move(measured)}};
@@ -32,12 +25,14 @@ std::int64_t planned_resident_bytes(const schedule::Plan& plan) {
 }
 
 Json memory_json(const RunView& run) {
+    const bool on_gpu = run.plan.run.device == DeviceKind::kCuda;
     const auto arena = [&](Tier tier) {
         return beside(run.plan.arena_bytes[static_cast<int>(tier)], run.backend.touched_bytes(tier));
     };
     return {{"hbm", arena(Tier::kHbm)},
             {"host", arena(Tier::kHost)},
-            {"driver", beside(run.plan.peak_bytes(Tier::kHbm), or_null(run.backend.driver_peak_bytes()))},
+            {"driver", beside(on_gpu ? Json(run.plan.peak_bytes(Tier::kHbm)) : Json(nullptr),
+                              or_null(run.backend.driver_peak_bytes()))},
             {"library", beside(nullptr, run.backend.library_peak_bytes())},
             {"resident", beside(planned_resident_bytes(run.plan), peak_resident_bytes())}};
 }
