@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Seconds and bytes of steps of the Qwen2.5-7B shape on one GPU: lean, best and, beside them, a peer.
+"""Seconds and bytes of steps of the Qwen2.5-7B shape on one GPU: lean, best and, beside them, peers.
 
-    python bench/measure_steps.py --train build/bin/oomb-train --out FILE.json [--rows NAME,...] [--peers FOLDER]
+    python bench/measure_steps.py --train build/bin/oomb-train --out FILE.json [--rows NAME,...]
+        [--peers FOLDER --peer "hf.py --ctx 8192,8192,32768" --peer "hf_offload.py --ctx 131072" ...]
 
 Random weights and tokens. Rows named "step" run AdamW too, the others stop at the gradients. Every row is a process of its own; its first step warms up and is left out where there are
-more. --peers names a folder with the peers' programs (hf.py), run after the rows. One JSON file at the end: the
+more. --peers names a folder of peers' programs, run after the rows, each as a --peer says. One JSON file at the end: the
 readings, medians, the commands, the machine.
 """
 
@@ -85,11 +86,10 @@ def measure(train, model, name):
     return row
 
 
-def measure_peer(folder, contexts):
-    command = [sys.executable, "hf.py", "--ctx", contexts, "--layers", "28"]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+def measure_peer(folder, arguments):
+    run = subprocess.run([sys.executable, *arguments.split()], cwd=folder, capture_output=True, text=True)
     results = [json.loads(line[len("RESULT "):]) for line in run.stdout.splitlines() if line.startswith("RESULT ")]
-    return {"command": " ".join(command[1:]), "exit": run.returncode, "results": results,
+    return {"command": arguments, "exit": run.returncode, "results": results,
             **({"error": run.stderr[-2000:]} if run.returncode else {})}
 
 
@@ -100,22 +100,25 @@ def main():
     parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--model", default=str(ROOT / "models/qwen2.5-7b.json"))
     parser.add_argument("--peers", type=pathlib.Path)
-    parser.add_argument("--peer-contexts", default="8192,8192,32768,65536")
+    parser.add_argument("--peer", action="append", default=[], help="a program in that folder and its flags")
     arguments = parser.parse_args()
-    names = arguments.rows.split(",")
+    if arguments.peer and not arguments.peers:
+        parser.error("--peer needs --peers")
+    names = [name for name in arguments.rows.split(",") if name]
     if unknown := [name for name in names if name not in ROWS]:
         sys.exit(f"--rows: {', '.join(unknown)} unknown; there are {', '.join(ROWS)}")
     version = subprocess.run([str(arguments.train), "--version"], capture_output=True, text=True).stdout.strip()
-    result = {"oomb": version, "gpu_before": gpu_state(), "rows": []}
+    result = {"oomb": version, "gpu_before": gpu_state(), "rows": [], "peers": []}
     for name in names:
         row = measure(arguments.train.resolve(), arguments.model, name)
         result["rows"].append(row)
         found = f"{row['median_seconds']:.3f} s, {row['peak_bytes']['driver'] / 2**30:.1f} GiB" if row["exit"] == 0 else row["error"]
         print(f"{name}: {found}", flush=True)
         arguments.out.write_text(json.dumps(result, indent=1))
-    if arguments.peers:
-        result["peer"] = measure_peer(arguments.peers, arguments.peer_contexts)
-        print(json.dumps(result["peer"]["results"]), flush=True)
+    for peer in arguments.peer:
+        result["peers"].append(measure_peer(arguments.peers, peer))
+        print(json.dumps(result["peers"][-1]), flush=True)
+        arguments.out.write_text(json.dumps(result, indent=1))
     result["gpu_after"] = gpu_state()
     arguments.out.write_text(json.dumps(result, indent=1))
 
