@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Does GPU memory stay the same whatever the context, and over many steps?
 
-    python bench/flat_memory.py --train build/bin/oomb-train --out FILE.json [--contexts 64K,128K,256K,512K] [--steps 50]
+    python bench/flat_memory.py --train build/bin/oomb-train --out PATH [--contexts 64K,128K,256K,512K] [--steps 50]
 
 The Qwen2.5-7B shape cut to two layers, lean (every K/V page on the host, nothing kept), random weights and tokens: what
 could grow with the context grows as in the whole model, in a fourteenth of its time. For each context the smallest
 --gpu-memory that the planner accepts is bisected, and one step run within it; then many steps at the first context.
 Memory is what the driver counts for the process, and the process's own resident bytes. Fails when GPU memory grows by
-more than 1 MB per 10K tokens, or at all from step to step after the second, or exceeds the bisected budget.
+more than 1 MB per 10K tokens, or at all from step to step after the second, or exceeds the bisected budget. Writes
+PATH.json and PATH.md.
 """
 
 import argparse
@@ -51,6 +52,21 @@ def run(train, model, folder, context, steps, budget):
     return [json.loads(line) for line in metrics.read_text().splitlines()]
 
 
+def page(result):
+    return "\n".join([
+        "# GPU memory over contexts and steps, on one H200", "",
+        f"The Qwen2.5-7B shape cut to {result['layers']} layers, lean: `--offload host --hbm-pages ring --keep none`, chunks of 8K, windows of 32K,",
+        "random weights and tokens. For each context the smallest `--gpu-memory` that the planner accepts was bisected, to the byte, and a step",
+        "run within it. GPU memory is what the driver counts for the process.", "",
+        f"- Command: `bench/flat_memory.py`; {result['oomb']}.", "",
+        "| context | smallest budget | driver, bytes | process resident | seconds |", "| --- | --- | --- | --- | --- |",
+        *[f"| {row['context']} | {row['budget_bytes']:,} | {row['driver_bytes']:,} | {row['resident_bytes'] / 2**30:.2f} GiB | "
+          f"{row['seconds']:.2f} |" for row in result["rows"]], "",
+        f"Growth: {result['growth_bytes_per_10k_tokens']:,.0f} bytes per 10K tokens. Over {result['steps']} steps at "
+        f"{result['rows'][0]['context']}: GPU {result['driver_growth_over_steps']:+,} bytes, process "
+        f"{result['resident_growth_over_steps']:+,} bytes resident, from the second step on."]) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", required=True, type=pathlib.Path)
@@ -78,10 +94,12 @@ def main():
     span = rows[-1]["tokens"] - rows[0]["tokens"]
     growth = (rows[-1]["driver_bytes"] - rows[0]["driver_bytes"]) / span * 1e4 if span else 0.0
     after = [step["peak_bytes"] for step in steps[1:]] or [steps[0]["peak_bytes"]]
-    result = {"layers": LAYERS, "rows": rows, "growth_bytes_per_10k_tokens": growth, "steps": len(steps),
+    version = subprocess.run([str(train), "--version"], capture_output=True, text=True).stdout
+    result = {"oomb": " ".join(version.split()), "layers": LAYERS, "rows": rows, "growth_bytes_per_10k_tokens": growth, "steps": len(steps),
               "driver_growth_over_steps": after[-1]["driver"] - after[0]["driver"],
               "resident_growth_over_steps": after[-1]["resident"] - after[0]["resident"]}
-    arguments.out.write_text(json.dumps(result, indent=1))
+    arguments.out.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
+    arguments.out.with_suffix(".md").write_text(page(result))
     print(f"growth {growth:,.0f} bytes per 10K tokens; over {len(steps)} steps GPU {result['driver_growth_over_steps']:,} bytes, "
           f"process {result['resident_growth_over_steps']:,} bytes")
     if growth > MOST_GROWTH or result["driver_growth_over_steps"] > 0:

@@ -4,8 +4,9 @@
     python bench/measure_steps.py --train build/bin/oomb-train --out FILE.json [--rows NAME,...]
         [--peers FOLDER --peer "hf.py --ctx 8192,8192,32768" --peer "hf_offload.py --ctx 131072" ...]
 
-Random weights and tokens. Rows named "step" run AdamW too, the others stop at the gradients. Every row is a process of its own; its first step warms up and is left out where there are
-more. --peers names a folder of peers' programs, run after the rows, each as a --peer says. One JSON file at the end: the
+Random weights and tokens. Rows named "step" run AdamW too, the others stop at the gradients; "traced" ones say where the
+time of a step went, by kind of operation. Every row is a process of its own; its first step warms up and is left out
+where there are more. --peers names a folder of peers' programs, run after the rows, each as a --peer says. One JSON file at the end: the
 readings, medians, the commands, the machine.
 """
 
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import trace_by_kind
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COMMON = ["--synthetic", "--device", "cuda", "--chunk", "8K"]
@@ -40,6 +43,8 @@ ROWS = {
     "256K best": ("256K", 1, [*BEST, "--window", "64K"]),
     "512K lean": ("512K", 1, [*LEAN, "--window", "32K"]),
     "512K best": ("512K", 1, [*BEST, "--window", "64K"]),
+    "32K lean traced": ("32K", 4, [*LEAN, "--window", "32K", "--trace"]),
+    "64K best traced": ("64K", 2, [*BEST, "--window", "64K", "--trace"]),
     "32K step": ("32K", 3, [*STEP, "--window", "32K"]),
     "128K step": ("128K", 2, [*STEP, "--window", "32K"]),
     "256K step": ("256K", 1, [*STEP, "--window", "32K"]),
@@ -55,9 +60,9 @@ def gpu_state():
 def measure(train, model, name):
     context, steps, flags = ROWS[name]
     with tempfile.TemporaryDirectory() as folder:
-        metrics = pathlib.Path(folder) / "metrics.jsonl"
-        command = [str(train), *COMMON, "--model", model, "--context", context, "--steps", str(steps), *flags,
-                   "--metrics", str(metrics)]
+        metrics, trace = pathlib.Path(folder) / "metrics.jsonl", pathlib.Path(folder) / "trace.jsonl"
+        command = [str(train), *COMMON, "--model", model, "--context", context, "--steps", str(steps), *flags]
+        command += [str(trace)] * (flags[-1] == "--trace") + ["--metrics", str(metrics)]
         begin = time.monotonic()
         run = subprocess.run(command, capture_output=True, text=True)
         row = {"row": name, "context": context, "command": " ".join(["oomb-train", *command[1:-2]]),
@@ -66,6 +71,9 @@ def measure(train, model, name):
             row["error"] = run.stderr[-2000:]
             return row
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+        if trace.exists():
+            _, records, _ = trace_by_kind.read_step(trace, None)
+            row["by_kind"] = trace_by_kind.summary(records)
     counted = lines[1:] if len(lines) > 1 else lines
     seconds = [line["seconds"]["total"] for line in counted]
     last = counted[-1]

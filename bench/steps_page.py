@@ -14,6 +14,7 @@ GIB = 2**30
 FLOORS = {"8K": (0.78, 0.62), "32K": (4.9, 3.5), "64K": (13.4, 9.8), "128K": (40.9, 30.7), "256K": (138.0, 106.0),
           "512K": (501.0, 390.0)}
 CONTEXTS = list(FLOORS)
+CONTEXT_TOKENS = {context: int(context[:-1]) * 1024 for context in CONTEXTS}
 KINDS = ["lean", "resident", "best"]
 
 
@@ -48,6 +49,37 @@ def whole_row(row):
         return f"| {row['context']} | failed | | | | | |"
     return (f"| {row['context']} | {seconds_of(row)} | {row['phases']['optimizer']:.2f} s | {row['tokens_per_second']:,.0f} | "
             f"{memory(row)} | {copied(row)} |")
+
+
+def growth(sizes):
+    """Bytes per 10K tokens from the shortest to the longest context; sizes: [(tokens, bytes)]."""
+    (first, low), (last, high) = min(sizes), max(sizes)
+    return (high - low) / (last - first) * 1e4
+
+
+def growth_lines(rows, peers):
+    # Below twice the window GPU memory still follows the context.
+    programs = {"lean": [(CONTEXT_TOKENS[row["context"]], row["peak_bytes"]["driver"]) for name, row in rows.items()
+                         if name.endswith(" lean") and row["exit"] == 0 and CONTEXT_TOKENS[row["context"]] >= 65536]}
+    for peer in peers:
+        if peer["status"] == "ok":
+            programs.setdefault(f"{peer['peer']}, {peer['attn']} attention", []).append((peer["ctx"], peer["alloc_GiB"] * GIB))
+    found = {name: sorted(set(sizes)) for name, sizes in programs.items() if len({tokens for tokens, _ in sizes}) > 1}
+    return ["", "Growth of GPU memory per 10K tokens: " + "; ".join(
+        f"{name} {growth(sizes) / 1e6:,.1f} MB ({sizes[0][0] // 1024}K to {sizes[-1][0] // 1024}K)"
+        for name, sizes in found.items()) + "."] if found else []
+
+
+def kind_lines(name, summary):
+    """Compute operations that take 0.5 % and more, and the copies."""
+    whole = summary["step_seconds"]
+    shown = [kind for kind in summary["kinds"] if kind["share"] >= 0.005 or kind["engine"] != "compute"]
+    rest = sum(kind["seconds"] for kind in summary["kinds"] if kind not in shown)
+    return ["", f"## Where the time goes: {name}", "", f"{whole:.3f} s, of which the compute engine idles {summary['compute_idle_seconds']:.3f} s.", "",
+            "| engine | kind | operations | seconds | share |", "| --- | --- | --- | --- | --- |",
+            *[f"| {kind['engine']} | {kind['kind']} | {kind['operations']:,} | {kind['seconds']:.3f} | {100 * kind['share']:.1f} % |"
+              for kind in shown],
+            f"| compute | the others | | {rest:.3f} | {100 * rest / whole:.1f} % |"]
 
 
 def merged(sources):
@@ -92,6 +124,12 @@ def main(*arguments):
         if name.endswith("lean") and resident and lean["exit"] == resident["exit"] == 0:
             over = lean["median_seconds"] / resident["median_seconds"] - 1
             lines.append(f"Offload at {lean['context']}: every page on the host costs {100 * over:.2f} % over all pages in GPU memory.")
+    for name, traced in rows.items():
+        plain = rows.get(name.removesuffix(" traced"))
+        if name.endswith(" traced") and plain and traced["exit"] == plain["exit"] == 0:
+            over = traced["median_seconds"] / plain["median_seconds"] - 1
+            lines.append(f"`--trace` at {name.removesuffix(' traced')}: {100 * over:+.2f} %.")
+    lines += growth_lines(rows, done)
     if whole:
         lines += ["", "## Whole steps", "", "With AdamW (m, v and master weights fp32, in GPU memory as far as it reaches, else on the host).", "",
                   "| context | seconds | of it optimizer | tokens/s | GPU memory | host arena | copies |",
@@ -100,6 +138,9 @@ def main(*arguments):
     if others:
         lines += ["", "## Other peers", "", "| program | attention | context | seconds, GPU memory |", "| --- | --- | --- | --- |",
                   *[f"| {peer['peer']} | {peer['attn']} | {peer['ctx'] // 1024}K | {peer_text(peer)} |" for peer in others]]
+    for name, row in rows.items():
+        if "by_kind" in row:
+            lines += kind_lines(name.removesuffix(" traced"), row["by_kind"])
     Path(out).with_suffix(".md").write_text("\n".join(lines).rstrip() + "\n")
 
 

@@ -11,7 +11,7 @@ master weights ("masters"). Runs of it that differ in nothing (their sums are no
 kernel or in that: what these differ by is the noise that any two such trainings have. Without --data the Python files
 of the standard library, then those of installed packages are tokenised until there are enough.
 
-Writes OUT/train.json (every step of every run) and prints the differences. Runs that OUT/train.json already holds with
+Writes OUT/train.json (every step of every run), OUT/train.md, and prints the differences. Runs that OUT/train.json already holds with
 the same settings are kept, so that an interrupted comparison goes on. Exit codes: 0 done, 1 failed, 2 wrong usage.
 """
 
@@ -188,6 +188,16 @@ def table(report):
     return "\n".join(lines)
 
 
+def page(report):
+    return "\n".join([
+        f"# Training beside transformers: {report['model']}, {report['tokens']:,} tokens of real text", "",
+        f"{report['steps']} AdamW steps of one sequence of {report['context']:,} tokens, learning rate {report['learning_rate']:g} after "
+        f"{report['warmup_steps']} steps of warm-up, cosine;", f"decay {report['weight_decay']:g}, gradient norm clipped to {report['max_grad_norm']:g}. "
+        f"oomb-train: bf16, fp32 masters, `{report['oomb_flags']}`.", "Losses and gradient norms of every step and run are in the JSON beside.", "",
+        "- Command: `bench/train_beside_transformers.py` (its help says what the variants are and what counts as noise).",
+        f"- {report['oomb']}; one H200.", "", "```", table(report), "```"]) + "\n"
+
+
 def compare(args):
     path = args.out / "train.json"
     data = args.data or tokenised(args)
@@ -197,7 +207,8 @@ def compare(args):
     settings = {name: getattr(args, name) for name in SETTINGS} | {"data": Path(data).name}
     report = json.loads(path.read_text()) if path.is_file() else {}
     if any(report.get(name) != value for name, value in settings.items()):
-        report = {**settings, "model": Path(args.model).name, "tokens": args.steps * args.context, "runs": {}}
+        version = subprocess.run([args.oomb_train, "--version"], check=True, capture_output=True, text=True).stdout
+        report = {**settings, "oomb": " ".join(version.split()), "model": Path(args.model).name, "tokens": args.steps * args.context, "runs": {}}
     names = [OURS, *(f"transformers {number}, {variant}" for number, variant in enumerate(args.variants.split(","), 1))]
     for name in names:
         if name not in report["runs"]:
@@ -207,6 +218,7 @@ def compare(args):
     report["differences"] = {f"{right} and {left}": differences(report["runs"][right], report["runs"][left])
                              for left, right in itertools.combinations(names, 2)}
     path.write_text(json.dumps(report, indent=1) + "\n")
+    path.with_suffix(".md").write_text(page(report))
     print(table(report))
 
 
