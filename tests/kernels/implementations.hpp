@@ -10,6 +10,7 @@
 #include "kernels/cpu/cross_entropy.hpp"
 #include "kernels/cpu/embedding.hpp"
 #include "kernels/cpu/optimizer.hpp"
+#include "kernels/cpu/page_selection.hpp"
 #include "kernels/cpu/qkv.hpp"
 #include "kernels/cpu/rms_norm.hpp"
 #include "kernels/cpu/rope.hpp"
@@ -42,6 +43,9 @@ struct Cpu {
     }
     static void attention_delta(const AttentionDelta<T>& args) { cpu::attention_delta(args); }
     static void attention_backward(const AttentionBackward<T>& args) { cpu::attention_backward(args); }
+    static void page_means(const PageMeans<T>& args) { cpu::page_means(args); }
+    static void page_scores(const PageScores<T>& args) { cpu::page_scores(args); }
+    static void select_pages(const SelectPages<Accumulator<T>>& args) { cpu::select_pages(args); }
     static void rms_norm_forward(const RmsNormForward<T>& args) { cpu::rms_norm_forward(args); }
     static void rms_norm_backward(const RmsNormBackward<T>& args) { cpu::rms_norm_backward(args); }
     static void rope_forward(const RopeRotation<T>& args) { cpu::rope_forward(args); }

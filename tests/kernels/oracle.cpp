@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <limits>
 
 namespace oomb::kernels::oracle {
@@ -49,6 +50,23 @@ AttentionResult attention(const AttentionInput& in) {
             values_of(q.grad()),
             values_of(k.grad()),
             values_of(v.grad())};
+}
+
+PageSelectionResult page_selection(const PageSelectionInput& in) {
+    const at::Tensor k = constant(in.k, {-1, in.page_tokens, in.kv_heads, in.head_dim});
+    const Values means = values_of(k.mean(1));
+    return {means, page_scores(in, means)};
+}
+
+Values page_scores(const PageSelectionInput& in, const Values& means) {
+    const at::Tensor q = constant(in.q, {-1, in.kv_heads, in.query_heads / in.kv_heads, in.head_dim}).sum(2);
+    const at::Tensor m = constant(means, {-1, in.kv_heads, in.head_dim});
+    const at::Tensor votes = (at::einsum("thd,phd->thp", {q, m}) / std::sqrt(double(in.head_dim))).softmax(-1).sum(1);
+    std::vector<at::Tensor> rows;
+    for (const at::Tensor& page : votes.split(in.page_tokens)) {
+        rows.push_back(page.sum(0));
+    }
+    return values_of(at::stack(rows));
 }
 
 RmsNormResult rms_norm(const Values& x_values, const Values& weight_values, const Values& dy_values, double eps) {

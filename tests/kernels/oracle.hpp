@@ -23,6 +23,19 @@ struct AttentionResult {
 };
 AttentionResult attention(const AttentionInput& input);
 
+struct PageSelectionInput {
+    Values q;  // [tokens, query_heads, head_dim]
+    Values k;  // [pages * page_tokens, kv_heads, head_dim]
+    std::int64_t page_tokens = 0, query_heads = 0, kv_heads = 0, head_dim = 0;
+};
+struct PageSelectionResult {
+    Values means;   // [pages, kv_heads, head_dim]
+    Values scores;  // [query pages, pages], from these means
+};
+PageSelectionResult page_selection(const PageSelectionInput& input);
+// Scores from means that are given.
+Values page_scores(const PageSelectionInput& input, const Values& means);
+
 struct RmsNormResult {
     Values y, dx, d_weight;
 };
