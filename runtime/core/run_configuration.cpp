@@ -37,6 +37,31 @@ void check_held(const RunConfiguration& run) {
     }
 }
 
+void check_top_k(const RunConfiguration& run) {
+    if (run.attention == AttentionMode::kDense) {
+        if (run.top_k != 0) {
+            fail<UsageError>(
+                "--top-k: found {} with --attention dense, which reads every page; leave it out, or take "
+                "--attention topk",
+                run.top_k);
+        }
+        return;
+    }
+    if (run.top_k < 1) {
+        fail<UsageError>(
+            "--attention topk needs --top-k, the pages of the history that a page of queries attends to: "
+            "found {}, allowed is a number of pages from 1",
+            run.top_k);
+    }
+    const std::int64_t window = run.window_tokens / run.page_tokens;
+    if (run.top_k > window) {
+        fail<UsageError>(
+            "--top-k {} with --window {}: a window holds {} pages of {} tokens, and the pages of a list are "
+            "read together; take --top-k {} or less, or --window {} or more",
+            run.top_k, run.window_tokens, window, run.page_tokens, window, run.top_k * run.page_tokens);
+    }
+}
+
 }  // namespace
 
 void validate(const RunConfiguration& run) {
@@ -45,6 +70,7 @@ void validate(const RunConfiguration& run) {
     check_multiple("--chunk", run.chunk_tokens, run.page_tokens);
     check_multiple("--window", run.window_tokens, run.page_tokens);
     check_tokens("--logit-tile", run.logit_tile_tokens);
+    check_top_k(run);
     if (run.hbm_pages.count < 0) {
         fail<UsageError>("--hbm-pages: found {}, allowed is ring, auto or a number of pages from 0",
                          run.hbm_pages.count);
@@ -114,8 +140,8 @@ std::int64_t Amount::of(std::int64_t all) const {
 std::string_view name_of(DeviceKind device) {
     return device == DeviceKind::kCpu ? "cpu" : "cuda";
 }
-std::string_view name_of(AttentionMode) {
-    return "dense";
+std::string_view name_of(AttentionMode attention) {
+    return attention == AttentionMode::kDense ? "dense" : "topk";
 }
 std::string_view name_of(Offload offload) {
     return offload == Offload::kNone ? "none" : "host";

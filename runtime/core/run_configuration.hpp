@@ -11,7 +11,10 @@
 namespace oomb {
 
 enum class DeviceKind : std::uint8_t { kCpu, kCuda };
-enum class AttentionMode : std::uint8_t { kDense };
+enum class AttentionMode : std::uint8_t {
+    kDense,  // every token before a token
+    kTopK,   // its own chunk, and the `top_k` best pages of the history (docs/topk.md)
+};
 enum class Offload : std::uint8_t { kNone, kHost };
 
 // What the fill keeps for the gradient phase, per (chunk, layer).
@@ -63,6 +66,7 @@ struct RunConfiguration {
     std::int64_t window_tokens = 16384;     // history is read in windows of this many tokens; multiple of page_tokens
     std::int64_t logit_tile_tokens = 1024;  // rows of the head and of cross entropy at a time
     AttentionMode attention = AttentionMode::kDense;
+    std::int64_t top_k = 0;  // pages of the history that a page of queries attends to, at most a window's; 0 with dense
     Offload offload = Offload::kNone;
     Keep keep = Keep::kNone;
     // Pages, one per chunk and layer, of what `keep` names, in order of gain: the latest chunk first, for attention

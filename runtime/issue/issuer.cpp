@@ -1,5 +1,7 @@
 #include "runtime/issue/issuer.hpp"
 
+#include <algorithm>
+
 #include "runtime/core/error.hpp"
 
 namespace oomb::issue {
@@ -10,6 +12,11 @@ using schedule::Kind;
 using schedule::Operation;
 
 namespace {
+
+bool has_lists(const Operation& operation) {
+    return std::any_of(operation.requests.begin(), operation.requests.end(),
+                       [](const schedule::PageRequest& request) { return request.listed; });
+}
 
 bool is_kept_copy(Kind kind) {
     return kind == Kind::kKeepActivation || kind == Kind::kLoadActivation;
@@ -35,7 +42,8 @@ paging::ResidencyShape residency_shape(const schedule::Plan& plan, PageClass pag
     return shape;
 }
 
-Issuer::Issuer(const schedule::Plan& plan, IssuedSink& sink) : sink_(sink), hazards_(plan) {
+Issuer::Issuer(const schedule::Plan& plan, IssuedSink& sink, PageListSource* lists)
+    : plan_(plan), sink_(sink), source_(lists), hazards_(plan) {
     for (int page_class = 0; page_class < kPageClasses; ++page_class) {
         residencies_.emplace_back(residency_shape(plan, static_cast<PageClass>(page_class)));
     }
@@ -52,8 +60,11 @@ std::int64_t Issuer::table_bytes() const {
 void Issuer::take(const Operation& operation) {
     IssuedOperation issued;
     issued.operation = operation;
+    if (has_lists(operation)) {
+        name_pages(issued);
+    }
     bool moves = false;
-    for (const schedule::PageRequest& request : operation.requests) {
+    for (const schedule::PageRequest& request : issued.operation.requests) {
         auto& residency = residencies_[static_cast<int>(request.pages.page_class)];
         issued.grants.push_back(residency.request(request.use, request.pages));
         moves = moves || !issued.grants.back().to_hbm.empty() || !issued.grants.back().to_host.empty();
@@ -75,7 +86,54 @@ void Issuer::take(const Operation& operation) {
     }
     issued.ticket = hazards_.finish(issued.waits);
     issued.number = ++number_;
+    if (operation.id.kind == Kind::kStoreLists) {
+        lists_stored_ = issued.ticket;
+        lists_ = nullptr;
+    }
     sink_.take(std::move(issued));
+}
+
+// Puts what the lists name in the place of the pages that the schedule could not know.
+void Issuer::name_pages(IssuedOperation& issued) {
+    Operation& operation = issued.operation;
+    const std::int64_t page_tokens = plan_.run.page_tokens;
+    const std::pair<std::int64_t, std::int64_t> group{operation.id.layer, operation.first_row / page_tokens};
+    if (lists_ == nullptr || lists_of_ != group) {
+        const std::int64_t history = operation.id.chunk * (plan_.run.chunk_tokens / page_tokens);
+        lists_ = read_lists(group.first, group.second, schedule::divide_up(operation.rows, page_tokens), history);
+        lists_of_ = group;
+    }
+    issued.lists = lists_;
+    const auto count = static_cast<std::int64_t>(lists_->pages.size());
+    for (schedule::PageRequest& request : operation.requests) {
+        require(!request.listed || count <= request.bound, "{}: its lists name {} pages, its bound is {}",
+                to_text(operation.id), count, request.bound);
+        if (request.listed) {
+            request.pages.first = 0;
+            request.pages.count = count;
+            request.pages.list = lists_->pages.data();
+        }
+    }
+}
+
+std::shared_ptr<const PageLists> Issuer::read_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
+                                                    std::int64_t history) const {
+    require(source_ != nullptr, "page lists of layer {} are needed and nobody makes any", layer);
+    PageLists lists;
+    lists.length = plan_.run.top_k;
+    lists.lists = source_->page_lists(layer, first, count, lists_stored_);
+    require(std::ssize(lists.lists) == count * lists.length, "page lists: {} entries for {} query pages of {}",
+            lists.lists.size(), count, lists.length);
+    for (std::int64_t i = 0; i < std::ssize(lists.lists); ++i) {
+        const std::int32_t page = lists.lists[i], before = i % lists.length == 0 ? -1 : lists.lists[i - 1];
+        require(page > before && page < history,
+                "page list of query page {} of layer {}: found page {} after {}, allowed are ascending ones below {}",
+                first + i / lists.length, layer, page, before, history);
+    }
+    lists.pages = lists.lists;
+    std::sort(lists.pages.begin(), lists.pages.end());
+    lists.pages.erase(std::unique(lists.pages.begin(), lists.pages.end()), lists.pages.end());
+    return std::make_shared<const PageLists>(std::move(lists));
 }
 
 void Issuer::track(const Operation& operation, const Grant& grant, PageUse use) {

@@ -3,6 +3,7 @@
 // and hands the result on in program order. Trainer and simulator issue through this one class.
 
 #include <memory>
+#include <utility>
 
 #include "runtime/issue/hazard_tracker.hpp"
 #include "runtime/issue/issued_operation.hpp"
@@ -13,11 +14,13 @@ namespace oomb::issue {
 
 class Issuer : public schedule::OperationSink {
   public:
-    // `plan` and `sink` outlive the issuer. One issuer serves all sequences and steps of a run.
-    Issuer(const schedule::Plan& plan, IssuedSink& sink);
+    // All outlive the issuer. One issuer serves all sequences and steps of a run. `lists` may be null where no
+    // operation has lists.
+    Issuer(const schedule::Plan& plan, IssuedSink& sink, PageListSource* lists = nullptr);
 
     // A fetch or write back with nothing to move is not issued. Copies to and from a kept page whose home is HBM are
-    // issued to the compute engine, whatever engine the schedule names.
+    // issued to the compute engine, whatever engine the schedule names. Blocks where an operation has lists that are
+    // not on the host yet.
     void take(const schedule::Operation& operation) override;
 
     const paging::Residency& residency(PageClass page_class) const {
@@ -27,12 +30,21 @@ class Issuer : public schedule::OperationSink {
     std::int64_t table_bytes() const;  // host bytes of page tables and hazard records, as Plan::page_table_bytes
 
   private:
+    void name_pages(IssuedOperation& issued);
+    std::shared_ptr<const PageLists> read_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
+                                                std::int64_t history) const;
     void track(const schedule::Operation& operation, const paging::Grant& grant, PageUse use);
 
+    const schedule::Plan& plan_;
     IssuedSink& sink_;
+    PageListSource* source_;
     HazardTracker hazards_;
     std::vector<paging::Residency> residencies_;
     std::uint64_t number_ = 0;
+    Ticket lists_stored_ = 0;  // of the last store_lists
+    // Lists of the last group, for the operations on it follow one another: layer, first query page.
+    std::shared_ptr<const PageLists> lists_;
+    std::pair<std::int64_t, std::int64_t> lists_of_;
 };
 
 // The state machine of one class of pages, as the plan lays it out.

@@ -25,7 +25,8 @@ bool ChunkPolicy::runs_forward() const {
 // Nobody reads the last layer of a fill beyond its K/V, unless its output is kept or it is held.
 ForwardPass ChunkPolicy::fill(std::int64_t layer) const {
     ForwardPass pass;
-    pass.attends = !is_last(layer) || output_kept(layer) || held_since_fill();
+    pass.attends = fill_attends(layer);
+    pass.selects = pass.attends && step_->has_lists(chunk_);
     pass.rotates = kKeyAndValueParts | (pass.attends ? kQueryPart : 0);
     pass.projects = pass.rotates;
     pass.keeps = kept(layer);
@@ -39,6 +40,7 @@ ForwardPass ChunkPolicy::forward(std::int64_t layer) const {
     ForwardPass pass;
     pass.loads = filled() && output_kept(layer);
     pass.attends = !pass.loads;
+    pass.selects = pass.attends && !fill_attends(layer) && step_->has_lists(chunk_);
     pass.rotates = (filled() ? 0 : kKeyAndValueParts) | (pass.attends ? kQueryPart : 0);
     pass.projects = pass.rotates | (held() && pass.attends ? parts_for_backward() : 0);
     pass.keeps = !filled() && kept(layer);
@@ -51,6 +53,7 @@ BackwardPass ChunkPolicy::backward(std::int64_t layer) const {
     BackwardPass pass;
     pass.loads = input_kept(layer);
     pass.attends = pass.loads && !output_kept(layer);
+    pass.selects = pass.attends && !fill_attends(layer) && !runs_forward() && step_->has_lists(chunk_);
     // Held activations have linear QKV, unless nothing attended here.
     pass.projects = held() && !kept(layer) ? 0 : parts_for_backward();
     pass.repeats_mlp = !held();

@@ -14,6 +14,7 @@ struct ForwardPass {
     std::uint32_t rotates = 0;   // parts of rope: queries for attention, keys and values into their pages
     bool loads = false;          // attention output and log-sum-exp come from their page
     bool attends = false;
+    bool selects = false;  // attention makes the lists of its query pages
     bool keeps = false;    // copies to the kept page
     bool gate_up = false;  // output projection, gate and up
     bool down = false;     // SwiGLU and the next layer's input
@@ -24,6 +25,7 @@ struct BackwardPass {
     bool loads = false;          // layer input, with what else is kept, comes from its page
     std::uint32_t projects = 0;  // parts of linear_qkv that are repeated
     bool attends = false;        // forward attention is repeated, with these queries
+    bool selects = false;        // and makes the lists
     bool repeats_mlp = false;    // output projection, gate and up
 };
 
@@ -51,6 +53,10 @@ class ChunkPolicy {
   private:
     bool input_kept(std::int64_t layer) const { return kept(layer) && keeps_input(step_->run().keep); }
     bool output_kept(std::int64_t layer) const { return kept(layer) && keeps_output(step_->run().keep); }
+    // Lists are made by the attention of a chunk and layer that runs first.
+    bool fill_attends(std::int64_t layer) const {
+        return filled() && (!is_last(layer) || output_kept(layer) || held_since_fill());
+    }
     bool is_last(std::int64_t layer) const { return layer + 1 == step_->model().layers; }
     // Backward of Q/K norm needs K before the norm beside Q.
     std::uint32_t parts_for_backward() const { return kQueryPart | (step_->model().qk_norm ? kKeyPart : 0); }

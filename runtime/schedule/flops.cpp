@@ -8,6 +8,9 @@ namespace oomb::schedule {
 
 double attention_pairs(const AttentionCost& cost) {
     const std::int64_t end = cost.first_key + cost.keys;
+    if (cost.listed) {
+        return static_cast<double>(cost.queries) * static_cast<double>(cost.keys);
+    }
     if (cost.first_query >= end - 1 && cost.sliding_window == 0 && cost.document_start <= cost.first_key) {
         return static_cast<double>(cost.queries) * static_cast<double>(cost.keys);
     }
@@ -92,7 +95,12 @@ double step_flops(const StepShape& step) {
     for (std::int64_t chunk = 0; chunk < step.chunks(); ++chunk) {
         const ChunkPolicy policy(step, chunk);
         const auto rows = static_cast<double>(step.tokens_of(chunk));
-        const double pairs = rows * static_cast<double>(step.first_token(chunk)) + rows * (rows + 1) / 2;
+        const bool listed = step.has_lists(chunk);
+        const std::int64_t history = listed ? step.list_tokens() : step.first_token(chunk);
+        const double pairs = rows * static_cast<double>(history) + rows * (rows + 1) / 2;
+        const double scores =  // once per layer
+            listed ? 2 * rows * static_cast<double>(step.first_page(chunk) * model.kv_width()) : 0;
+        flops += scores * static_cast<double>(model.layers);
         flops += 2 * rows * 3 * static_cast<double>(model.vocab * model.hidden);
         for (std::int64_t layer = 0; layer < model.layers; ++layer) {
             const LayerWork work = work_of(model, policy, layer);

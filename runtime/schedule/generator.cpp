@@ -101,16 +101,18 @@ void SequenceGenerator::emit_pass(Kind kind, std::int64_t layer, std::int64_t by
 }
 
 void SequenceGenerator::emit_page_copies(Kind kind, Engine engine, std::int64_t layer, std::int64_t part, PageUse use,
-                                         const PageSet& pages) {
+                                         const Keys& keys) {
     if (step_.run().offload == Offload::kNone) {
         return;  // every page has its home in HBM
     }
+    const PageSet& pages = keys.pages;
     const std::int64_t bytes = pages.count * 2 * step_.page_plane_bytes(pages.page_class);
     // A layer's K/V and K/V gradients travel under the same kind: the gradients' parts follow the K/V's.
     const bool gradient = pages.page_class == PageClass::kKvGradient;
     Operation operation = make(kind, layer, 2 * part + (gradient ? 1 : 0), CopyCost{bytes, pages.count});
     operation.engine = engine;
-    operation.requests.push_back({use, pages, pages.count});
+    keys.narrow(operation);
+    operation.requests.push_back(keys.request(use));
     emit(operation);
 }
 
@@ -139,7 +141,8 @@ PageSet SequenceGenerator::kept_page(std::int64_t layer) const {
 }
 
 SequenceGenerator::Keys SequenceGenerator::own_keys(std::int64_t layer, PageClass page_class) const {
-    return {step_.first_token(chunk_), rows_, own_pages(page_class, layer)};
+    const std::int64_t first = step_.first_token(chunk_);
+    return {first, rows_, own_pages(page_class, layer), first, rows_};
 }
 
 SequenceGenerator::Keys SequenceGenerator::window_keys(std::int64_t layer, std::int64_t window,
@@ -147,16 +150,37 @@ SequenceGenerator::Keys SequenceGenerator::window_keys(std::int64_t layer, std::
     const std::int64_t first = window * step_.run().window_tokens;
     const std::int64_t tokens = std::min(step_.run().window_tokens, step_.first_token(chunk_) - first);
     const std::int64_t page = step_.run().page_tokens;
-    return {first, tokens, {page_class, static_cast<std::int32_t>(layer), first / page, divide_up(tokens, page)}};
+    const PageSet pages{page_class, static_cast<std::int32_t>(layer), first / page, divide_up(tokens, page)};
+    return {first, tokens, pages, step_.first_token(chunk_), rows_};
+}
+
+SequenceGenerator::Keys SequenceGenerator::group_keys(std::int64_t layer, std::int64_t group,
+                                                      PageClass page_class) const {
+    const std::int64_t page = step_.run().page_tokens, most_rows = step_.pages_per_group() * page;
+    const std::int64_t first = group * most_rows;
+    const std::int64_t rows = std::min(most_rows, rows_ - first);
+    const std::int64_t named = divide_up(rows, page) * step_.run().top_k;
+    const PageSet pages{page_class, static_cast<std::int32_t>(layer), 0, std::min(named, step_.first_page(chunk_))};
+    return {0, step_.list_tokens(), pages, step_.first_token(chunk_) + first, rows, true};
+}
+
+std::int64_t SequenceGenerator::history_parts() const {
+    return step_.has_lists(chunk_) ? step_.groups(chunk_) : step_.history_windows(chunk_);
+}
+
+SequenceGenerator::Keys SequenceGenerator::history_keys(std::int64_t layer, std::int64_t part,
+                                                        PageClass page_class) const {
+    return step_.has_lists(chunk_) ? group_keys(layer, part, page_class) : window_keys(layer, part, page_class);
 }
 
 AttentionCost SequenceGenerator::attention_cost(const Keys& keys, bool backward) const {
     const ModelShape& model = step_.model();
     AttentionCost cost;
-    cost.first_query = step_.first_token(chunk_);
-    cost.queries = rows_;
+    cost.first_query = keys.first_query;
+    cost.queries = keys.queries;
     cost.first_key = keys.first;
     cost.keys = keys.tokens;
+    cost.listed = keys.listed;
     cost.query_heads = model.query_heads;
     cost.kv_heads = model.kv_heads;
     cost.head_dim = model.head_dim;

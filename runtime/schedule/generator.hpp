@@ -30,7 +30,7 @@ class SequenceGenerator {
     void gradient_chunk(std::int64_t chunk);
 
   private:
-    struct Keys;  // a range of keys that one attention operation reads
+    struct Keys;  // the keys that one attention operation reads
 
     // generator.cpp
     Operation make(Kind kind, std::int64_t layer, std::int64_t part, Cost cost) const;
@@ -41,7 +41,7 @@ class SequenceGenerator {
                      std::uint32_t part = 0);
     void emit_pass(Kind kind, std::int64_t layer, std::int64_t bytes, InlineVector<RegionUse, 8> regions);
     void emit_page_copies(Kind kind, Engine engine, std::int64_t layer, std::int64_t part, PageUse use,
-                          const PageSet& pages);
+                          const Keys& keys);
     std::int32_t slot(std::int64_t layer) const;
     RegionUse in_slot(RegionUse use, std::int64_t layer) const;
     std::int32_t token_slot() const { return static_cast<std::int32_t>(chunk_ % 2); }
@@ -51,14 +51,19 @@ class SequenceGenerator {
     GemmCost gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool accumulates = false) const;
     Keys own_keys(std::int64_t layer, PageClass page_class) const;
     Keys window_keys(std::int64_t layer, std::int64_t window, PageClass page_class) const;
+    Keys group_keys(std::int64_t layer, std::int64_t group, PageClass page_class) const;
+    // The history in parts: windows, or with lists groups of query pages.
+    std::int64_t history_parts() const;
+    Keys history_keys(std::int64_t layer, std::int64_t part, PageClass page_class) const;
 
     // generator_forward.cpp
     void forward_chunk();
     void input_norm(std::int64_t layer);
     void project_qkv(std::int64_t layer, std::uint32_t projects, std::uint32_t rotates);
     std::int64_t width_of(std::uint32_t parts) const;
+    void select_pages(std::int64_t layer);
     void attend(std::int64_t layer, bool fetches_own, bool queries_stay);
-    void attend_window(std::int64_t layer, std::int64_t part, const Keys& keys, bool ends_queries);
+    void attend_part(std::int64_t layer, std::int64_t part, const Keys& keys, bool ends_queries);
     void copy_activation(Kind kind, std::int64_t layer);
     void gate_up(std::int64_t layer, bool for_backward);
     void post_norm(std::int64_t layer);
@@ -71,11 +76,10 @@ class SequenceGenerator {
     void backward_layer(std::int64_t layer);
     void mlp_backward(std::int64_t layer, bool repeats_norm);
     void output_backward(std::int64_t layer);
-    void repeat_attention(std::int64_t layer, std::uint32_t projects);
+    void repeat_attention(std::int64_t layer, const BackwardPass& pass);
     void repeat_queries(std::int64_t layer, std::uint32_t projects, bool normed_stays);
     void attention_backward(std::int64_t layer);
-    void attend_backward_window(std::int64_t layer, std::int64_t part, const Keys& kv, const PageSet& gradients,
-                                bool last);
+    void attend_backward_part(std::int64_t layer, std::int64_t part, const Keys& kv, const Keys& gradients, bool last);
     void qkv_backward(std::int64_t layer, bool repeats_norm);
     void release_pages(std::int64_t layer);
 

@@ -48,7 +48,7 @@ void SequenceGenerator::backward_layer(std::int64_t layer) {
         copy_activation(Kind::kLoadActivation, layer);
     }
     if (pass.attends) {
-        repeat_attention(layer, pass.projects);
+        repeat_attention(layer, pass);
     }
     if (pass.repeats_mlp) {
         gate_up(layer, true);
@@ -100,9 +100,12 @@ void SequenceGenerator::output_backward(std::int64_t layer) {
 }
 
 // Forward attention of the layer, whose queries and linear QKV stay for its backward.
-void SequenceGenerator::repeat_attention(std::int64_t layer, std::uint32_t projects) {
+void SequenceGenerator::repeat_attention(std::int64_t layer, const BackwardPass& pass) {
     phase_ = Phase::kForward;
-    repeat_queries(layer, projects, false);
+    repeat_queries(layer, pass.projects, false);
+    if (pass.selects) {
+        select_pages(layer);
+    }
     attend(layer, true, true);
     phase_ = Phase::kBackward;
 }
@@ -121,26 +124,25 @@ void SequenceGenerator::repeat_queries(std::int64_t layer, std::uint32_t project
 }
 
 void SequenceGenerator::attention_backward(std::int64_t layer) {
-    const std::int64_t windows = step_.history_windows(chunk_);
-    for (std::int64_t window = 0; window < windows; ++window) {
-        attend_backward_window(layer, window, window_keys(layer, window, PageClass::kKv),
-                               window_keys(layer, window, PageClass::kKvGradient).pages, false);
+    const std::int64_t parts = history_parts();
+    for (std::int64_t part = 0; part < parts; ++part) {
+        attend_backward_part(layer, part, history_keys(layer, part, PageClass::kKv),
+                             history_keys(layer, part, PageClass::kKvGradient), false);
     }
-    attend_backward_window(layer, windows, own_keys(layer, PageClass::kKv), own_pages(PageClass::kKvGradient, layer),
-                           true);
+    attend_backward_part(layer, parts, own_keys(layer, PageClass::kKv), own_keys(layer, PageClass::kKvGradient), true);
 }
 
-void SequenceGenerator::attend_backward_window(std::int64_t layer, std::int64_t part, const Keys& kv,
-                                               const PageSet& gradients, bool last) {
-    emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part, PageUse::kRead, kv.pages);
+void SequenceGenerator::attend_backward_part(std::int64_t layer, std::int64_t part, const Keys& kv,
+                                             const Keys& gradients, bool last) {
+    emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part, PageUse::kRead, kv);
     emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part, PageUse::kFetchIfAlive, gradients);
     Operation backward = make(Kind::kAttentionBackward, layer, part, attention_cost(kv, true));
     backward.regions = {
         read_and(last, kQuery),        read_and(last, kOutputGradient), read(kAttentionOutput, slot(layer)),
         read(kLogSumExp, slot(layer)), read_and(last, kDelta),          write_and(part == 0, kQueryGradient),
         scratch(kAttentionScratch)};
-    backward.requests = {PageRequest{PageUse::kRead, kv.pages, kv.pages.count},
-                         PageRequest{PageUse::kAccumulate, gradients, gradients.count}};
+    backward.requests = {kv.request(PageUse::kRead), gradients.request(PageUse::kAccumulate)};
+    kv.narrow(backward);
     emit(backward);
     if (!last) {  // the own chunk's gradients are used up at once
         emit_page_copies(Kind::kWriteBack, Engine::kDeviceToHost, layer, part, PageUse::kWriteBack, gradients);

@@ -17,6 +17,9 @@ void SequenceGenerator::forward_chunk() {
         if (pass.loads) {
             copy_activation(Kind::kLoadActivation, layer);
         }
+        if (pass.selects) {
+            select_pages(layer);
+        }
         if (pass.attends) {
             attend(layer, (pass.rotates & kKeyPart) == 0, false);
         }
@@ -62,23 +65,47 @@ void SequenceGenerator::project_qkv(std::int64_t layer, std::uint32_t projects, 
         rope.requests.push_back({PageUse::kBirth, own, own.count});
     }
     emit(rope);
+    if (writes_kv && phase_ == Phase::kFill && step_.selects()) {
+        Operation means =
+            make(Kind::kPageMeans, layer, 0, ElementwiseCost{rows_ * model.kv_width() * step_.compute_bytes()});
+        means.regions = {write(kPageMeans, static_cast<std::int32_t>(layer))};
+        means.requests.push_back({PageUse::kRead, own, own.count});
+        emit(means);
+    }
     if (writes_kv) {
-        emit_page_copies(Kind::kWriteBack, Engine::kDeviceToHost, layer, 0, PageUse::kWriteBack, own);
+        emit_page_copies(Kind::kWriteBack, Engine::kDeviceToHost, layer, 0, PageUse::kWriteBack,
+                         own_keys(layer, PageClass::kKv));
     }
 }
 
+// Lists of the chunk's query pages, from this layer's queries and the means of all pages before the chunk.
+void SequenceGenerator::select_pages(std::int64_t layer) {
+    const ModelShape& model = step_.model();
+    const auto slot_of_layer = static_cast<std::int32_t>(layer);
+    const std::int64_t pages = step_.first_page(chunk_), query_pages = step_.pages_of(chunk_);
+    const std::int64_t list_bytes = query_pages * step_.run().top_k * static_cast<std::int64_t>(sizeof(std::int32_t));
+    emit_linear(Kind::kPageScores, layer, gemm(rows_ * model.kv_heads, pages, model.head_dim),
+                {read(kQuery), read(kPageMeans, slot_of_layer), begin(kPageScores)});
+    emit_pass(Kind::kSelectPages, layer, query_pages * pages * step_.accumulator_bytes() + list_bytes,
+              {end(kPageScores), begin(kSelectedPages)});
+    Operation store = make(Kind::kStoreLists, layer, 0, CopyCost{list_bytes, 0});
+    store.engine = Engine::kDeviceToHost;
+    store.regions = {end(kSelectedPages), write(kHostPageLists, slot_of_layer)};
+    emit(store);
+}
+
 void SequenceGenerator::attend(std::int64_t layer, bool fetches_own, bool queries_stay) {
-    const std::int64_t windows = step_.history_windows(chunk_);
+    const std::int64_t parts = history_parts();
     const Keys own = own_keys(layer, PageClass::kKv);
     if (fetches_own) {
-        emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, 0, PageUse::kRead, own.pages);
+        emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, 0, PageUse::kRead, own);
     }
     // The own chunk first: its K/V are at hand, the history is on its way meanwhile.
-    attend_window(layer, 0, own, windows == 0 && !queries_stay);
-    for (std::int64_t window = 0; window < windows; ++window) {
-        const Keys keys = window_keys(layer, window, PageClass::kKv);
-        emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, window + 1, PageUse::kRead, keys.pages);
-        attend_window(layer, window + 1, keys, window + 1 == windows && !queries_stay);
+    attend_part(layer, 0, own, parts == 0 && !queries_stay);
+    for (std::int64_t part = 0; part < parts; ++part) {
+        const Keys keys = history_keys(layer, part, PageClass::kKv);
+        emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part + 1, PageUse::kRead, keys);
+        attend_part(layer, part + 1, keys, part + 1 == parts && !queries_stay);
     }
     emit_pass(Kind::kFinishAttention, layer,
               rows_ * step_.model().query_width() * (step_.accumulator_bytes() + step_.compute_bytes()),
@@ -86,10 +113,11 @@ void SequenceGenerator::attend(std::int64_t layer, bool fetches_own, bool querie
 }
 
 // Part 0 writes the running output and log-sum-exp, later parts are merged into them.
-void SequenceGenerator::attend_window(std::int64_t layer, std::int64_t part, const Keys& keys, bool ends_queries) {
+void SequenceGenerator::attend_part(std::int64_t layer, std::int64_t part, const Keys& keys, bool ends_queries) {
     Operation attention = make(Kind::kAttention, layer, part, attention_cost(keys, false));
     attention.regions = {read_and(ends_queries, kQuery), scratch(kAttentionScratch)};
-    attention.requests.push_back({PageUse::kRead, keys.pages, keys.pages.count});
+    attention.requests.push_back(keys.request(PageUse::kRead));
+    keys.narrow(attention);
     if (part == 0) {
         attention.regions.push_back(begin(kOutputSum));
         attention.regions.push_back(write(kLogSumExp, slot(layer)));
@@ -99,9 +127,10 @@ void SequenceGenerator::attend_window(std::int64_t layer, std::int64_t part, con
     attention.regions.push_back(begin(kOutputPart));
     attention.regions.push_back(begin(kLogSumExpPart));
     emit(attention);
-    const std::int64_t width = step_.model().query_width();
+    const std::int64_t elements = keys.queries * step_.model().query_width();
     Operation merge = make(Kind::kMerge, layer, part,
-                           ElementwiseCost{rows_ * width * (2 * step_.accumulator_bytes() + step_.compute_bytes())});
+                           ElementwiseCost{elements * (2 * step_.accumulator_bytes() + step_.compute_bytes())});
+    keys.narrow(merge);
     merge.regions = {end(kOutputPart), end(kLogSumExpPart), write(kOutputSum), write(kLogSumExp, slot(layer))};
     emit(merge);
 }

@@ -35,6 +35,16 @@ struct SequenceGenerator::Keys {
     std::int64_t first = 0;  // absolute position of the first key
     std::int64_t tokens = 0;
     PageSet pages;
+    std::int64_t first_query = 0, queries = 0;  // who reads them
+    // Each query page reads the `tokens` keys of its list; `pages` counts the most that the lists may name.
+    bool listed = false;
+
+    PageRequest request(PageUse use) const { return {use, pages, pages.count, listed}; }
+    // The operation works on these queries alone.
+    void narrow(Operation& operation) const {
+        operation.rows = queries;
+        operation.first_row = first_query;
+    }
 };
 
 }  // namespace oomb::schedule

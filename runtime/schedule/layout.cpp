@@ -53,6 +53,15 @@ void shorten_kept(const StepShape& step, RunConfiguration& run, std::int64_t lay
     }
 }
 
+// Of four chunks as many of the last have lists, up to three. With one page to a chunk the second has at most one page
+// before it and none; the third stands for it, for they differ only where both are alike.
+void shorten_lists(const StepShape& step, RunConfiguration& run) {
+    if (run.attention == AttentionMode::kTopK && step.chunks() > 4) {
+        const std::int64_t listed = std::clamp<std::int64_t>(step.chunks() - step.first_listed_chunk(), 0, 3);
+        run.top_k = std::max<std::int64_t>(1, (3 - listed) * step.pages_per_chunk());
+    }
+}
+
 // Fewer parameters are fewer shards: of some in each tier at least one stays there.
 void shorten_shards(const StepShape& step, const ModelShape& model, RunConfiguration& run) {
     const OptimizerShards shards = optimizer_shards(step);
@@ -73,6 +82,7 @@ StepShape representative_of(const StepShape& step) {
     run.logit_tile_tokens = many_tiles ? divide_up(step.longest_chunk(), 2) : step.longest_chunk();
     shorten_kept(step, run, model.layers);
     shorten_shards(step, model, run);
+    shorten_lists(step, run);
     run.context_tokens = std::min(run.context_tokens, 4 * run.chunk_tokens);
     return {model, run};
 }

@@ -29,6 +29,10 @@ inline constexpr int kPhases = 4;
     X(kInputNorm, "input_norm")                                      \
     X(kLinearQkv, "linear_qkv")                                      \
     X(kRope, "rope")                                                 \
+    X(kPageMeans, "page_means")                                      \
+    X(kPageScores, "page_scores")                                    \
+    X(kSelectPages, "select_pages")                                  \
+    X(kStoreLists, "store_lists")                                    \
     X(kFetch, "fetch")                                               \
     X(kAttention, "attention")                                       \
     X(kMerge, "merge")                                               \
@@ -105,16 +109,16 @@ struct GemmCost {
     bool accumulates = false;  // adds to its output (beta = 1)
 };
 
-// Attention of `queries` consecutive tokens over keys [first_key, first_key + keys), or over the pages of a list.
-// A query at position p sees key position j where j <= p, j >= document_start, and j > p - sliding_window (0 = no
-// limit).
+// Attention of `queries` consecutive tokens over keys [first_key, first_key + keys), or `listed`, over the pages of
+// each query page's list, `keys` in all, every one before the queries. A query at position p sees key position j where
+// j <= p, j >= document_start, and j > p - sliding_window (0 = no limit).
 struct AttentionCost {
     std::int64_t first_query = 0, queries = 0;
     std::int64_t first_key = 0, keys = 0;
     std::int64_t query_heads = 0, kv_heads = 0, head_dim = 0;
     std::int64_t sliding_window = 0;
     std::int64_t document_start = 0;
-    const std::int32_t* page_list = nullptr;
+    bool listed = false;
     bool backward = false;
     bool deterministic = true;
     DType dtype = DType::kF32;
@@ -144,11 +148,14 @@ struct RegionUse {
     bool ends = false;
 };
 
-// Use of pages. `bound` is the number of HBM frames the request may need at once.
+// Use of pages. `bound` is the number of HBM frames the request may need at once. `listed`: the pages are those that
+// the lists of the operation's query pages name, which are known when it is issued; until then `pages` counts the
+// bound.
 struct PageRequest {
     PageUse use = PageUse::kRead;
     PageSet pages;
     std::int64_t bound = 0;
+    bool listed = false;
 };
 
 struct Operation {

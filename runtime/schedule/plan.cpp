@@ -22,6 +22,13 @@ void check_coordinates(const StepShape& step) {
         fail<UsageError>("--window: {} windows of {} tokens, allowed are {}; take a larger --window", windows,
                          step.run().window_tokens, kMostParts / 2 - 1);
     }
+    const std::int64_t groups = step.selects() ? divide_up(step.pages_per_chunk(), step.pages_per_group()) : 0;
+    if (2 * (groups + 1) > kMostParts) {
+        fail<UsageError>(
+            "--page-tokens: a chunk's pages of queries are served in {} groups, allowed are {}; take larger "
+            "pages, a larger --window or a smaller --chunk",
+            groups, kMostParts / 2 - 1);
+    }
     const std::int64_t tiles = divide_up(step.longest_chunk(), step.run().logit_tile_tokens);
     if (tiles > kMostParts) {
         fail<UsageError>("--logit-tile: {} tiles of {} tokens in a chunk, allowed are {}; take a larger --logit-tile",

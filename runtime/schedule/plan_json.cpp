@@ -21,6 +21,7 @@ Json run_to_json(const RunConfiguration& run) {
             {"window_tokens", run.window_tokens},
             {"logit_tile_tokens", run.logit_tile_tokens},
             {"attention", name_of(run.attention)},
+            {"top_k", run.top_k},
             {"offload", name_of(run.offload)},
             {"keep", name_of(run.keep)},
             {"kept_pages", to_text(run.kept_pages)},

@@ -142,6 +142,16 @@ RegionTable region_sizes(const StepShape& step) {
     set(kQueryGradient, query * sum);
     set(kWorkspace, workspace(step).total_bytes);
     set(kScalars, 4 * static_cast<std::int64_t>(sizeof(double)));
+    if (step.selects()) {
+        const std::int64_t history = step.first_page(step.chunks() - 1);
+        const std::int64_t query_pages = divide_up(rows, step.run().page_tokens);
+        const std::int64_t list = step.run().top_k * static_cast<std::int64_t>(sizeof(std::int32_t));
+        const auto layers = static_cast<std::int32_t>(model.layers);
+        set(kPageMeans, history * model.kv_width() * compute, layers);
+        set(kPageScores, query_pages * history * sum);
+        set(kSelectedPages, query_pages * list);
+        set(kHostPageLists, step.listed_pages() * list, layers, Tier::kHost);
+    }
     set(kHostTokens, 2 * step.tokens() * static_cast<std::int64_t>(sizeof(std::int32_t)), 1, Tier::kHost);
     if (shards.on_host() > 0) {
         set(kOptimizerShard, shards.slot_bytes(), static_cast<std::int32_t>(shards.ring_slots()));

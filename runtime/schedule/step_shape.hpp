@@ -39,6 +39,20 @@ class StepShape {
     std::int64_t pages_of(std::int64_t chunk) const { return divide_up(tokens_of(chunk), run_.page_tokens); }
     std::int64_t history_windows(std::int64_t chunk) const { return divide_up(first_token(chunk), run_.window_tokens); }
 
+    // Top-K. A chunk with more than K pages before it has lists: of each of its query pages the pages that it attends
+    // to.
+    std::int64_t first_listed_chunk() const { return run_.top_k / pages_per_chunk() + 1; }
+    bool has_lists(std::int64_t chunk) const {
+        return run_.attention == AttentionMode::kTopK && chunk >= first_listed_chunk();
+    }
+    bool selects() const { return has_lists(chunks() - 1); }
+    std::int64_t first_listed_page() const { return first_page(first_listed_chunk()); }
+    std::int64_t listed_pages() const { return selects() ? pages() - first_listed_page() : 0; }  // per layer
+    std::int64_t list_tokens() const { return run_.top_k * run_.page_tokens; }
+    // Query pages that are served together: a window holds all that their lists name.
+    std::int64_t pages_per_group() const { return std::max<std::int64_t>(1, pages_per_window() / run_.top_k); }
+    std::int64_t groups(std::int64_t chunk) const { return divide_up(pages_of(chunk), pages_per_group()); }
+
     std::int64_t longest_chunk() const { return std::min(run_.chunk_tokens, tokens()); }
     std::int64_t longest_window() const {  // most keys that one attention operation reads
         const std::int64_t history = first_token(chunks() - 1);

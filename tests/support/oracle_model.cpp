@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace oomb::testing {
@@ -15,6 +16,8 @@ struct Model {
     const ModelShape& shape;
     const ParameterLayout& layout;
     const Tensor& weights;
+    const OracleTopK* top_k = nullptr;
+    PageListsByLayer* lists = nullptr;
 
     Tensor vector(ParameterKind kind, std::int64_t layer, std::int64_t size) const {
         return weights.narrow(0, layout.offset(kind, layer), size);
@@ -51,6 +54,40 @@ Tensor rope(const Tensor& x, const ModelShape& shape) {
     return at::cat({a * cosine - b * sine, b * cosine + a * sine}, 2);
 }
 
+// The best of the first `history` pages of keys, ascending, for the queries of one page.
+std::vector<std::int32_t> select_pages(const OracleTopK& top_k, const Tensor& q, const Tensor& k,
+                                       std::int64_t history) {
+    const std::int64_t kv_heads = k.size(1), head_dim = k.size(2);
+    const Tensor means =
+        k.narrow(0, 0, history * top_k.page_tokens).reshape({history, top_k.page_tokens, kv_heads, head_dim}).mean(1);
+    const Tensor grouped = q.reshape({q.size(0), kv_heads, -1, head_dim}).sum(2);
+    const Tensor logits = at::einsum("thd,phd->thp", {grouped, means}) / std::sqrt(static_cast<double>(head_dim));
+    const Tensor scores = logits.softmax(-1).sum(c10::IntArrayRef{0, 1});
+    const Tensor best = std::get<1>(scores.sort(true, 0, true)).narrow(0, 0, top_k.pages);
+    const Tensor list = std::get<0>(best.sort()).to(at::kInt);
+    return {list.data_ptr<std::int32_t>(), list.data_ptr<std::int32_t>() + top_k.pages};
+}
+
+// Hides the pages that are not selected. `hidden` is [tokens, tokens], q and k are [tokens, heads, head_dim].
+std::vector<std::int32_t> hide_pages(const OracleTopK& top_k, const Tensor& q, const Tensor& k, Tensor& hidden) {
+    std::vector<std::int32_t> lists;
+    const std::int64_t page = top_k.page_tokens;
+    for (std::int64_t first = 0; first < q.size(0); first += page) {
+        const std::int64_t rows = std::min(page, q.size(0) - first);
+        const std::int64_t history = first / top_k.chunk_tokens * (top_k.chunk_tokens / page);
+        if (history <= top_k.pages) {
+            continue;
+        }
+        const std::vector<std::int32_t> list = select_pages(top_k, q.narrow(0, first, rows), k, history);
+        hidden.narrow(0, first, rows).narrow(1, 0, history * page).fill_(true);
+        for (const std::int32_t selected : list) {
+            hidden.narrow(0, first, rows).narrow(1, selected * page, page).fill_(false);
+        }
+        lists.insert(lists.end(), list.begin(), list.end());
+    }
+    return lists;
+}
+
 Tensor attention(const Model& model, const Tensor& x, std::int64_t layer) {
     const ModelShape& shape = model.shape;
     const std::int64_t tokens = x.size(0);
@@ -66,12 +103,17 @@ Tensor attention(const Model& model, const Tensor& x, std::int64_t layer) {
         q = rms_norm(q, model.vector(ParameterKind::kQNorm, layer, shape.head_dim), shape.rms_norm_eps);
         k = rms_norm(k, model.vector(ParameterKind::kKNorm, layer, shape.head_dim), shape.rms_norm_eps);
     }
-    q = rope(q, shape).transpose(0, 1);
-    k = rope(k, shape).repeat_interleave(shape.group(), 1).transpose(0, 1);
+    q = rope(q, shape);
+    k = rope(k, shape);
+    Tensor hidden = at::ones({tokens, tokens}, at::kBool).triu(1);
+    if (model.top_k != nullptr) {
+        (*model.lists)[layer] = hide_pages(*model.top_k, q.detach(), k.detach(), hidden);
+    }
+    q = q.transpose(0, 1);
+    k = k.repeat_interleave(shape.group(), 1).transpose(0, 1);
     v = v.repeat_interleave(shape.group(), 1).transpose(0, 1);
-    const Tensor future = at::ones({tokens, tokens}, at::kBool).triu(1);
     const Tensor scores = wide(q).matmul(wide(k).transpose(1, 2)) / std::sqrt(static_cast<double>(shape.head_dim));
-    const Tensor p = scores.masked_fill(future, -INFINITY).softmax(-1).to(x.scalar_type());
+    const Tensor p = scores.masked_fill(hidden, -INFINITY).softmax(-1).to(x.scalar_type());
     const Tensor o = p.matmul(v).transpose(0, 1).reshape({tokens, shape.query_width()});
     const Tensor y = o.matmul(model.matrix(ParameterKind::kOWeight, layer, shape.hidden, shape.query_width()).t());
     return shape.output_bias ? y + model.vector(ParameterKind::kOBias, layer, shape.hidden) : y;
@@ -112,12 +154,14 @@ Tensor loss_sum(const Model& model, const trainer::SequenceView& sequence) {
 }  // namespace
 
 OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout, const std::vector<double>& weights,
-                         std::span<const trainer::SequenceView> sequences, DType type) {
+                         std::span<const trainer::SequenceView> sequences, DType type, const OracleTopK* top_k) {
     const at::ScalarType computed = type == DType::kBF16 ? at::kBFloat16 : at::kDouble;
     Tensor flat =
         at::from_blob(const_cast<double*>(weights.data()), {layout.elements()}, at::kDouble).to(computed, false, true);
     flat.requires_grad_(true);
-    const Model model{shape, layout, flat};
+    OracleResult result;
+    result.lists.resize(shape.layers);
+    const Model model{shape, layout, flat, top_k, &result.lists};
     Tensor total = at::zeros({}, type == DType::kBF16 ? at::kFloat : at::kDouble);
     std::int64_t valid = 0;
     for (const trainer::SequenceView& sequence : sequences) {
@@ -127,7 +171,6 @@ OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout,
     total = total / static_cast<double>(valid);
     total.backward();
     const Tensor gradient = flat.grad().to(at::kDouble).contiguous();
-    OracleResult result;
     result.loss = total.to(at::kDouble).item<double>();
     result.gradients.assign(gradient.data_ptr<double>(), gradient.data_ptr<double>() + layout.elements());
     return result;

@@ -11,14 +11,21 @@
 
 namespace oomb::testing {
 
+// Top-K pages as docs/topk.md defines them, selected by LibTorch.
+struct OracleTopK {
+    std::int64_t chunk_tokens = 0, page_tokens = 0, pages = 0;
+};
+using PageListsByLayer = std::vector<std::vector<std::int32_t>>;  // each [query pages that have a list, pages]
+
 struct OracleResult {
     double loss = 0.0;
     std::vector<double> gradients;  // in the order of the layout
+    PageListsByLayer lists;         // of the last sequence
 };
 
 // Loss summed over all valid targets of all sequences, divided once by their number. `type` is kF64 or kBF16.
 OracleResult oracle_step(const ModelShape& shape, const trainer::ParameterLayout& layout,
                          const std::vector<double>& weights, std::span<const trainer::SequenceView> sequences,
-                         DType type = DType::kF64);
+                         DType type = DType::kF64, const OracleTopK* top_k = nullptr);
 
 }  // namespace oomb::testing

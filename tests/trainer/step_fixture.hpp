@@ -78,7 +78,17 @@ struct StepOutcome {
     std::vector<T> weights;  // after the update, if there is an optimizer
     std::int64_t touched_bytes[kTiers] = {0, 0};
     std::int64_t most_frames[kTiers][kPageClasses] = {};
+    PageListsByLayer lists;  // of the last sequence
 };
+
+// Of every layer, as they lie on the host after a step.
+inline PageListsByLayer lists_of(trainer::Backend& backend, const schedule::StepShape& step) {
+    PageListsByLayer lists(step.model().layers);
+    for (std::int64_t layer = 0; step.selects() && layer < step.model().layers; ++layer) {
+        lists[layer] = backend.page_lists(layer, step.first_listed_page(), step.listed_pages(), 0);
+    }
+    return lists;
+}
 
 template <class T>
 StepOutcome<T> run_step(const schedule::Plan& plan, const std::vector<double>& weights,
@@ -94,6 +104,9 @@ StepOutcome<T> run_step(const schedule::Plan& plan, const std::vector<double>& w
     StepOutcome<T> outcome;
     outcome.result = executor.compute_gradients(views, {.learning_rate = 0.01, .weight_decay = 0.1});
     outcome.gradients.assign(backend.gradients(), backend.gradients() + backend.layout().elements());
+    RunConfiguration last = plan.run;
+    last.context_tokens = std::ssize(sequences.back().tokens);
+    outcome.lists = lists_of(backend, schedule::StepShape(plan.model, last));
     executor.update_weights();
     outcome.weights.assign(backend.weights(), backend.weights() + backend.layout().elements());
     for (int tier = 0; tier < kTiers; ++tier) {

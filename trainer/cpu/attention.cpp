@@ -1,5 +1,6 @@
-// Attention of the CPU backend over one window: the window's pages side by side, then matrix products per query head
-// and tile of queries. kernels/cpu/attention.hpp is the plain definition it must agree with.
+// Attention of the CPU backend over one window, or over the list of one query page after the other: their pages side by
+// side, then matrix products per query head and tile of queries. kernels/cpu/attention.hpp is the plain definition it
+// must agree with.
 
 #include <ATen/ops/amax.h>
 #include <ATen/ops/exp.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "kernels/cpu/attention.hpp"
 #include "runtime/schedule/region_sizes.hpp"
@@ -21,7 +23,36 @@ using schedule::Access;
 using schedule::AttentionCost;
 using enum schedule::RegionName;
 
+// Queries of an operation that read the same keys.
+struct AttentionBlock {
+    std::int64_t first = 0, rows = 0;  // queries, counted from the operation's first
+    std::int64_t keys = 0;
+    std::int64_t visible = 0;         // the first row sees this many keys and one more, each further row one more
+    std::vector<std::int64_t> pages;  // with the keys, as places in the operation's grants
+};
+
 namespace {
+
+// All queries over a window, or the queries of each page over the pages of its list.
+std::vector<AttentionBlock> blocks_of(const issue::IssuedOperation& issued, std::int64_t page_tokens) {
+    const auto& cost = std::get<AttentionCost>(issued.operation.cost);
+    std::vector<AttentionBlock> blocks;
+    if (!cost.listed) {
+        blocks.push_back({0, cost.queries, cost.keys, cost.first_query - cost.first_key, {}});
+        blocks[0].pages.resize(issued.grants[0].frames.size());
+        std::iota(blocks[0].pages.begin(), blocks[0].pages.end(), 0);
+        return blocks;
+    }
+    const auto& [length, lists, pages] = *issued.lists;
+    auto list = lists.begin();
+    for (std::int64_t first = 0; first < cost.queries; first += page_tokens) {
+        blocks.push_back({first, std::min(page_tokens, cost.queries - first), cost.keys, cost.keys, {}});
+        for (std::int64_t i = 0; i < length; ++i) {
+            blocks.back().pages.push_back(std::lower_bound(pages.begin(), pages.end(), *list++) - pages.begin());
+        }
+    }
+    return blocks;
+}
 
 // Parts of the attention scratch region; attention_scratch_bytes() is their sum.
 template <class T>
@@ -44,7 +75,7 @@ struct Scratch {
     }
 };
 
-// One query head's rows [first, first + rows) of a chunk against the keys they may see.
+// One query head's rows [first, first + rows) of an operation against the keys they may see.
 struct Tile {
     std::int64_t head = 0, kv_head = 0;
     std::int64_t first = 0, rows = 0;
@@ -53,13 +84,13 @@ struct Tile {
 };
 
 template <class Visit>
-void for_each_tile(const AttentionCost& cost, const Visit& visit) {
+void for_each_tile(const AttentionCost& cost, const AttentionBlock& block, const Visit& visit) {
     const std::int64_t group = cost.query_heads / cost.kv_heads;
     for (std::int64_t head = 0; head < cost.query_heads; ++head) {
-        for (std::int64_t first = 0; first < cost.queries; first += schedule::kCpuQueryTile) {
-            const std::int64_t rows = std::min(schedule::kCpuQueryTile, cost.queries - first);
-            const std::int64_t visible = cost.first_query + first - cost.first_key;  // beyond row 0's own position
-            visit(Tile{head, head / group, first, rows, std::min(cost.keys, visible + rows), visible});
+        for (std::int64_t row = 0; row < block.rows; row += schedule::kCpuQueryTile) {
+            const std::int64_t rows = std::min(schedule::kCpuQueryTile, block.rows - row);
+            const std::int64_t visible = block.visible + row;
+            visit(Tile{head, head / group, block.first + row, rows, std::min(block.keys, visible + rows), visible});
         }
     }
 }
@@ -85,37 +116,38 @@ void CpuBackend<T>::attention(const Issued& issued) {
     const auto& cost = std::get<AttentionCost>(issued.operation.cost);
     const bool whole = issued.operation.id.part == 0;
     const std::int64_t width = model_.query_width(), dim = cost.head_dim, kv_width = model_.kv_width();
-    const std::int64_t tile_rows = std::min(cost.queries, schedule::kCpuQueryTile);
-    const T* q = memory_.template read<T>(issued, kQuery, cost.queries * width);
+    const std::int64_t tile_rows = std::min(cost.queries, schedule::kCpuQueryTile), before = row_in_chunk(issued);
+    const T* q = memory_.template read<T>(issued, kQuery, (before + cost.queries) * width) + before * width;
     T* out = memory_.template write<T>(issued, whole ? kOutputSum : kOutputPart, cost.queries * width);
     T* lse = memory_.template write<T>(issued, whole ? kLogSumExp : kLogSumExpPart, cost.queries * cost.query_heads);
     const Scratch<T> scratch(
         memory_.template write<T>(issued, kAttentionScratch, Scratch<T>::elements(cost.keys, kv_width, tile_rows)),
         cost.keys, kv_width, tile_rows);
-    gather_window(issued, 0, scratch.k);
-    gather_window(issued, 1, scratch.v);
     const double scale = 1.0 / std::sqrt(static_cast<double>(dim));
 
-    for_each_tile(cost, [&](const Tile& tile) {
-        const auto queries = head_of(q + tile.first * width, tile.rows, cost.query_heads, dim, tile.head);
-        const auto keys = head_of(scratch.k, tile.keys, cost.kv_heads, dim, tile.kv_head);
-        const auto values = head_of(scratch.v, tile.keys, cost.kv_heads, dim, tile.kv_head);
-        auto scores = matrix(scratch.scores, tile.rows, tile.keys);
-        auto row_max = matrix(scratch.row_max, tile.rows, 1);
-        auto row_sum = matrix(scratch.row_sum, tile.rows, 1);
-        at::mm_out(scores, queries, keys.t());
-        scores.mul_(scale);
-        mask_future(scratch.scores, tile, -std::numeric_limits<T>::infinity());
-        at::amax_out(row_max, scores, {1}, true);
-        scores.sub_(row_max).exp_();
-        at::sum_out(row_sum, scores, {1}, true);
-        auto output = head_of(out + tile.first * width, tile.rows, cost.query_heads, dim, tile.head);
-        at::mm_out(output, scores, values);
-        output.div_(row_sum);
-        auto sums = matrix(lse + tile.first * cost.query_heads + tile.head, tile.rows, 1, cost.query_heads);
-        at::log_out(sums, row_sum);
-        sums.add_(row_max);
-    });
+    for (const AttentionBlock& block : blocks_of(issued, plan_.run.page_tokens)) {
+        gather_pages(issued, block, {scratch.k, scratch.v});
+        for_each_tile(cost, block, [&](const Tile& tile) {
+            const auto queries = head_of(q + tile.first * width, tile.rows, cost.query_heads, dim, tile.head);
+            const auto keys = head_of(scratch.k, tile.keys, cost.kv_heads, dim, tile.kv_head);
+            const auto values = head_of(scratch.v, tile.keys, cost.kv_heads, dim, tile.kv_head);
+            auto scores = matrix(scratch.scores, tile.rows, tile.keys);
+            auto row_max = matrix(scratch.row_max, tile.rows, 1);
+            auto row_sum = matrix(scratch.row_sum, tile.rows, 1);
+            at::mm_out(scores, queries, keys.t());
+            scores.mul_(scale);
+            mask_future(scratch.scores, tile, -std::numeric_limits<T>::infinity());
+            at::amax_out(row_max, scores, {1}, true);
+            scores.sub_(row_max).exp_();
+            at::sum_out(row_sum, scores, {1}, true);
+            auto output = head_of(out + tile.first * width, tile.rows, cost.query_heads, dim, tile.head);
+            at::mm_out(output, scores, values);
+            output.div_(row_sum);
+            auto sums = matrix(lse + tile.first * cost.query_heads + tile.head, tile.rows, 1, cost.query_heads);
+            at::log_out(sums, row_sum);
+            sums.add_(row_max);
+        });
+    }
 }
 
 // With p = exp(scale q.k - lse), ds = p (dO.v - delta): dq += scale ds k, dk += scale ds^T q, dv += p^T dO.
@@ -125,87 +157,96 @@ void CpuBackend<T>::attention_backward(const Issued& issued) {
     const std::int64_t width = model_.query_width(), dim = cost.head_dim, kv_width = model_.kv_width();
     const std::int64_t heads = cost.query_heads;
     const std::int64_t tile_rows = std::min(cost.queries, schedule::kCpuQueryTile);
-    const T* q = memory_.template read<T>(issued, kQuery, cost.queries * width);
-    const T* output_gradient = memory_.template read<T>(issued, kOutputGradient, cost.queries * width);
-    const T* lse = memory_.template read<T>(issued, kLogSumExp, cost.queries * heads);
-    const T* delta = memory_.template read<T>(issued, kDelta, cost.queries * heads);
-    T* query_gradient = memory_.template write<T>(issued, kQueryGradient, cost.queries * width);
+    const std::int64_t before = row_in_chunk(issued), rows_end = before + cost.queries;
+    const T* q = memory_.template read<T>(issued, kQuery, rows_end * width) + before * width;
+    const T* output_gradient = memory_.template read<T>(issued, kOutputGradient, rows_end * width) + before * width;
+    const T* lse = memory_.template read<T>(issued, kLogSumExp, rows_end * heads) + before * heads;
+    const T* delta = memory_.template read<T>(issued, kDelta, rows_end * heads) + before * heads;
+    T* query_gradient = memory_.template write<T>(issued, kQueryGradient, rows_end * width) + before * width;
     const Scratch<T> scratch(
         memory_.template write<T>(issued, kAttentionScratch, Scratch<T>::elements(cost.keys, kv_width, tile_rows)),
         cost.keys, kv_width, tile_rows);
-    gather_window(issued, 0, scratch.k);
-    gather_window(issued, 1, scratch.v);
-    std::fill_n(scratch.dk, 2 * cost.keys * kv_width, T{0});
-    if (issued.operation.id.part == 0) {
+    if (issued.operation.id.part == 0 || cost.listed) {  // the first to meet these rows
         std::fill_n(query_gradient, cost.queries * width, T{0});
     }
     const double scale = 1.0 / std::sqrt(static_cast<double>(dim));
+    std::vector<std::uint8_t> untouched = issued.grants[1].first_touch;
 
-    for_each_tile(cost, [&](const Tile& tile) {
-        const auto queries = head_of(q + tile.first * width, tile.rows, heads, dim, tile.head);
-        const auto d_out = head_of(output_gradient + tile.first * width, tile.rows, heads, dim, tile.head);
-        const auto keys = head_of(scratch.k, tile.keys, cost.kv_heads, dim, tile.kv_head);
-        const auto values = head_of(scratch.v, tile.keys, cost.kv_heads, dim, tile.kv_head);
-        auto p = matrix(scratch.scores, tile.rows, tile.keys);
-        auto ds = matrix(scratch.gradients, tile.rows, tile.keys);
-        const std::int64_t row = tile.first * heads + tile.head;
-        at::mm_out(p, queries, keys.t());
-        p.mul_(scale).sub_(matrix(lse + row, tile.rows, 1, heads)).exp_();
-        mask_future(scratch.scores, tile, T{0});
-        at::mm_out(ds, d_out, values.t());
-        ds.sub_(matrix(delta + row, tile.rows, 1, heads)).mul_(p);
-        head_of(query_gradient + tile.first * width, tile.rows, heads, dim, tile.head).addmm_(ds, keys, 1, scale);
-        head_of(scratch.dk, tile.keys, cost.kv_heads, dim, tile.kv_head).addmm_(ds.t(), queries, 1, scale);
-        head_of(scratch.dv, tile.keys, cost.kv_heads, dim, tile.kv_head).addmm_(p.t(), d_out);
-    });
-    add_to_gradient_pages(issued, 0, scratch.dk);
-    add_to_gradient_pages(issued, 1, scratch.dv);
-}
-
-// One plane of the window's pages, rows one after the other.
-template <class T>
-void CpuBackend<T>::gather_window(const Issued& issued, std::size_t plane, T* rows) {
-    const auto& cost = std::get<AttentionCost>(issued.operation.cost);
-    const std::int64_t page_tokens = plan_.run.page_tokens, width = model_.kv_width();
-    const auto& frames = issued.grants[0].frames;
-    for (std::size_t page = 0; page < frames.size(); ++page) {
-        const std::int64_t first = static_cast<std::int64_t>(page) * page_tokens;
-        const auto* from = reinterpret_cast<const T*>(
-            memory_.frame(issued, Tier::kHbm, PageClass::kKv, plane, frames[page], Access::kRead));
-        std::copy_n(from, std::min(page_tokens, cost.keys - first) * width, rows + first * width);
+    for (const AttentionBlock& block : blocks_of(issued, plan_.run.page_tokens)) {
+        gather_pages(issued, block, {scratch.k, scratch.v});
+        std::fill_n(scratch.dk, 2 * cost.keys * kv_width, T{0});
+        for_each_tile(cost, block, [&](const Tile& tile) {
+            const auto queries = head_of(q + tile.first * width, tile.rows, heads, dim, tile.head);
+            const auto d_out = head_of(output_gradient + tile.first * width, tile.rows, heads, dim, tile.head);
+            const auto keys = head_of(scratch.k, tile.keys, cost.kv_heads, dim, tile.kv_head);
+            const auto values = head_of(scratch.v, tile.keys, cost.kv_heads, dim, tile.kv_head);
+            auto p = matrix(scratch.scores, tile.rows, tile.keys);
+            auto ds = matrix(scratch.gradients, tile.rows, tile.keys);
+            const std::int64_t row = tile.first * heads + tile.head;
+            at::mm_out(p, queries, keys.t());
+            p.mul_(scale).sub_(matrix(lse + row, tile.rows, 1, heads)).exp_();
+            mask_future(scratch.scores, tile, T{0});
+            at::mm_out(ds, d_out, values.t());
+            ds.sub_(matrix(delta + row, tile.rows, 1, heads)).mul_(p);
+            head_of(query_gradient + tile.first * width, tile.rows, heads, dim, tile.head).addmm_(ds, keys, 1, scale);
+            head_of(scratch.dk, tile.keys, cost.kv_heads, dim, tile.kv_head).addmm_(ds.t(), queries, 1, scale);
+            head_of(scratch.dv, tile.keys, cost.kv_heads, dim, tile.kv_head).addmm_(p.t(), d_out);
+        });
+        add_to_gradient_pages(issued, block, {scratch.dk, scratch.dv}, untouched);
     }
 }
 
-// A page that this operation brought into being is written, the others are added to.
+// The block's pages, K and V, rows one after the other.
 template <class T>
-void CpuBackend<T>::add_to_gradient_pages(const Issued& issued, std::size_t plane, const T* rows) {
-    const auto& cost = std::get<AttentionCost>(issued.operation.cost);
+void CpuBackend<T>::gather_pages(const Issued& issued, const AttentionBlock& block, std::array<T*, 2> planes) {
     const std::int64_t page_tokens = plan_.run.page_tokens, width = model_.kv_width();
-    const paging::Grant& grant = issued.grants[1];
-    for (std::size_t page = 0; page < grant.frames.size(); ++page) {
-        const std::int64_t first = static_cast<std::int64_t>(page) * page_tokens;
-        const std::int64_t elements = std::min(page_tokens, cost.keys - first) * width;
-        auto* to = reinterpret_cast<T*>(
-            memory_.frame(issued, Tier::kHbm, PageClass::kKvGradient, plane, grant.frames[page], Access::kWrite));
-        const T* from = rows + first * width;
-        if (grant.first_touch[page] != 0) {
-            std::copy_n(from, elements, to);
-        } else {
-            std::transform(to, to + elements, from, to, std::plus<T>());
+    for (std::size_t i = 0; i < block.pages.size(); ++i) {
+        const std::int64_t first = static_cast<std::int64_t>(i) * page_tokens;
+        const std::int64_t elements = std::min(page_tokens, block.keys - first) * width;
+        const std::int32_t frame = issued.grants[0].frames[block.pages[i]];
+        for (std::size_t plane = 0; plane < planes.size(); ++plane) {
+            const auto* from = reinterpret_cast<const T*>(
+                memory_.frame(issued, Tier::kHbm, PageClass::kKv, plane, frame, Access::kRead));
+            std::copy_n(from, elements, planes[plane] + first * width);
         }
+    }
+}
+
+// A page that this operation brought into being is written by the first block that has it, then added to.
+template <class T>
+void CpuBackend<T>::add_to_gradient_pages(const Issued& issued, const AttentionBlock& block,
+                                          std::array<const T*, 2> planes, std::vector<std::uint8_t>& untouched) {
+    const std::int64_t page_tokens = plan_.run.page_tokens, width = model_.kv_width();
+    for (std::size_t i = 0; i < block.pages.size(); ++i) {
+        const std::int64_t first = static_cast<std::int64_t>(i) * page_tokens;
+        const std::int64_t elements = std::min(page_tokens, block.keys - first) * width;
+        const std::int32_t frame = issued.grants[1].frames[block.pages[i]];
+        for (std::size_t plane = 0; plane < planes.size(); ++plane) {
+            auto* to = reinterpret_cast<T*>(
+                memory_.frame(issued, Tier::kHbm, PageClass::kKvGradient, plane, frame, Access::kWrite));
+            const T* from = planes[plane] + first * width;
+            if (untouched[block.pages[i]] != 0) {
+                std::copy_n(from, elements, to);
+            } else {
+                std::transform(to, to + elements, from, to, std::plus<T>());
+            }
+        }
+        untouched[block.pages[i]] = 0;
     }
 }
 
 template <class T>
 void CpuBackend<T>::merge(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, heads = model_.query_heads, width = model_.query_width();
-    kernels::cpu::attention_merge<T, T>({.o = memory_.template write<T>(issued, kOutputSum, rows * width),
-                                         .lse = memory_.template write<T>(issued, kLogSumExp, rows * heads),
-                                         .o_part = memory_.template read<T>(issued, kOutputPart, rows * width),
-                                         .lse_part = memory_.template read<T>(issued, kLogSumExpPart, rows * heads),
-                                         .tokens = rows,
-                                         .heads = heads,
-                                         .head_dim = model_.head_dim});
+    const std::int64_t before = row_in_chunk(issued), end = before + rows;
+    kernels::cpu::attention_merge<T, T>(
+        {.o = memory_.template write<T>(issued, kOutputSum, end * width) + before * width,
+         .lse = memory_.template write<T>(issued, kLogSumExp, end * heads) + before * heads,
+         .o_part = memory_.template read<T>(issued, kOutputPart, rows * width),
+         .lse_part = memory_.template read<T>(issued, kLogSumExpPart, rows * heads),
+         .tokens = rows,
+         .heads = heads,
+         .head_dim = model_.head_dim});
 }
 
 template <class T>
@@ -226,13 +267,14 @@ void CpuBackend<T>::attention_delta(const Issued& issued) {
                                       .head_dim = model_.head_dim});
 }
 
-#define OOMB_ATTENTION(T)                                                                     \
-    template void CpuBackend<T>::attention(const Issued&);                                    \
-    template void CpuBackend<T>::attention_backward(const Issued&);                           \
-    template void CpuBackend<T>::gather_window(const Issued&, std::size_t, T*);               \
-    template void CpuBackend<T>::add_to_gradient_pages(const Issued&, std::size_t, const T*); \
-    template void CpuBackend<T>::merge(const Issued&);                                        \
-    template void CpuBackend<T>::finish_attention(const Issued&);                             \
+#define OOMB_ATTENTION(T)                                                                                             \
+    template void CpuBackend<T>::attention(const Issued&);                                                            \
+    template void CpuBackend<T>::attention_backward(const Issued&);                                                   \
+    template void CpuBackend<T>::gather_pages(const Issued&, const AttentionBlock&, std::array<T*, 2>);               \
+    template void CpuBackend<T>::add_to_gradient_pages(const Issued&, const AttentionBlock&, std::array<const T*, 2>, \
+                                                       std::vector<std::uint8_t>&);                                   \
+    template void CpuBackend<T>::merge(const Issued&);                                                                \
+    template void CpuBackend<T>::finish_attention(const Issued&);                                                     \
     template void CpuBackend<T>::attention_delta(const Issued&);
 OOMB_ATTENTION(float)
 OOMB_ATTENTION(double)

@@ -27,6 +27,8 @@ struct CpuBackendOptions {
     std::function<void(issue::IssuedOperation&)> tamper = nullptr;
 };
 
+struct AttentionBlock;  // attention.cpp
+
 template <class T>
 class CpuBackend : public Backend {
   public:
@@ -35,6 +37,8 @@ class CpuBackend : public Backend {
 
     void take(issue::IssuedOperation operation) override;
     void wait_idle() override { queues_->wait_idle(); }
+    std::vector<std::int32_t> page_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
+                                         issue::Ticket stored) override;
     void set_step(const StepSettings& settings) override { settings_ = settings; }
     void set_sequence(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) override;
     StepSums sums() const override;
@@ -96,11 +100,18 @@ class CpuBackend : public Backend {
     // attention.cpp
     void attention(const Issued& issued);
     void attention_backward(const Issued& issued);
-    void gather_window(const Issued& issued, std::size_t plane, T* rows);
-    void add_to_gradient_pages(const Issued& issued, std::size_t plane, const T* rows);
+    void gather_pages(const Issued& issued, const AttentionBlock& block, std::array<T*, 2> planes);
+    void add_to_gradient_pages(const Issued& issued, const AttentionBlock& block, std::array<const T*, 2> planes,
+                               std::vector<std::uint8_t>& untouched);
     void merge(const Issued& issued);
     void finish_attention(const Issued& issued);
     void attention_delta(const Issued& issued);
+
+    // page_selection.cpp
+    void page_means(const Issued& issued);
+    void page_scores(const Issued& issued);
+    void select_pages(const Issued& issued);
+    void store_lists(const Issued& issued);
 
     // copies.cpp
     void load_tokens(const Issued& issued);

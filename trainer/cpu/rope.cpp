@@ -61,9 +61,10 @@ void CpuBackend<T>::rope_backward(const Issued& issued) {
     kernels::cpu::qkv_backward<T>(args);
 }
 
-#define OOMB_ROPE(T)                                  \
-    template void CpuBackend<T>::rope(const Issued&); \
-    template void CpuBackend<T>::rope_backward(const Issued&);
+#define OOMB_ROPE(T)                                           \
+    template void CpuBackend<T>::rope(const Issued&);          \
+    template void CpuBackend<T>::rope_backward(const Issued&); \
+    template paging::PageView<const T> CpuBackend<T>::own_pages<const T>(const Issued&, PageClass);
 OOMB_ROPE(float)
 OOMB_ROPE(double)
 

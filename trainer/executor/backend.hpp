@@ -8,6 +8,7 @@
 #include <string>
 
 #include "runtime/core/device_reading.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/issue/issued_operation.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "trainer/model/parameter_layout.hpp"
@@ -55,13 +56,19 @@ struct CopyTotals {
     double seconds = 0.0;  // the engine was busy
 };
 
-class Backend : public issue::IssuedSink {
+class Backend : public issue::IssuedSink, public issue::PageListSource {
   public:
     // Operations arrive in program order; the backend may run them later, each engine in order, each operation after
     // its waits. An operation that fails is reported by wait_idle().
     void take(issue::IssuedOperation operation) override = 0;
     // Blocks until everything taken has run; throws what an operation threw.
     virtual void wait_idle() = 0;
+
+    // Not supported: no plan with lists is given to such a backend.
+    std::vector<std::int32_t> page_lists(std::int64_t /*layer*/, std::int64_t /*first*/, std::int64_t /*count*/,
+                                         issue::Ticket /*stored*/) override {
+        fail<InternalError>("backend: makes no page lists");
+    }
 
     // The following are called only while idle.
     virtual void set_step(const StepSettings& settings) = 0;

@@ -95,6 +95,27 @@ struct Dispatch {
         }
     }
 
+    // Of a backend that has top-K pages.
+    template <class Ops>
+    static bool selection(Ops& ops, const issue::IssuedOperation& issued) {
+        if constexpr (requires { ops.select_pages(issued); }) {
+            using schedule::Kind;
+            switch (issued.operation.id.kind) {
+                case Kind::kPageMeans:
+                    return ops.page_means(issued), true;
+                case Kind::kPageScores:
+                    return ops.page_scores(issued), true;
+                case Kind::kSelectPages:
+                    return ops.select_pages(issued), true;
+                case Kind::kStoreLists:
+                    return ops.store_lists(issued), true;
+                default:
+                    break;
+            }
+        }
+        return false;
+    }
+
     template <class Ops>
     static bool copy(Ops& ops, const issue::IssuedOperation& issued) {
         using schedule::Kind;
@@ -120,7 +141,8 @@ struct Dispatch {
     // Throws InternalError for a kind that has no member.
     template <class Ops>
     static void run(Ops& ops, const issue::IssuedOperation& issued) {
-        require(linear(ops, issued) || pass(ops, issued) || attention(ops, issued) || copy(ops, issued),
+        require(linear(ops, issued) || pass(ops, issued) || attention(ops, issued) || selection(ops, issued) ||
+                    copy(ops, issued),
                 "backend: can't carry out {}", to_text(issued.operation.id));
     }
 };

@@ -32,6 +32,7 @@ class InOrderQueues : public EngineQueues {
     explicit InOrderQueues(CarryOut carry_out) : carry_out_(std::move(carry_out)) {}
     void take(IssuedOperation operation) override { carry_out_(operation); }
     void wait_idle() override {}
+    void wait_for(schedule::Engine /*engine*/, issue::Ticket /*ticket*/) override {}
 
   private:
     CarryOut carry_out_;
@@ -51,6 +52,11 @@ class ShuffledQueues : public EngineQueues {
     }
     void wait_idle() override {
         while (held_ > 0) {
+            run_one();
+        }
+    }
+    void wait_for(schedule::Engine engine, issue::Ticket ticket) override {
+        while (done_[static_cast<int>(engine)] < ticket) {
             run_one();
         }
     }
@@ -112,6 +118,13 @@ class ThreadedQueues : public EngineQueues {
         changed_.wait(lock, [&] { return held_ == 0; });
         if (error_) {
             std::rethrow_exception(std::exchange(error_, nullptr));
+        }
+    }
+    void wait_for(schedule::Engine engine, issue::Ticket ticket) override {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return done_[static_cast<int>(engine)] >= ticket; });
+        if (error_) {
+            std::rethrow_exception(error_);  // it stays: what is still queued is to be dropped
         }
     }
 

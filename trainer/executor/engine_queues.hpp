@@ -17,6 +17,8 @@ class EngineQueues {
     virtual void take(issue::IssuedOperation operation) = 0;
     // Returns when all taken operations have run; throws the first exception of one (the rest is then dropped).
     virtual void wait_idle() = 0;
+    // Returns when this ticket, which has been taken, has run; throws what one before it threw.
+    virtual void wait_for(schedule::Engine engine, issue::Ticket ticket) = 0;
 };
 
 // Runs each operation at once: program order satisfies every wait.

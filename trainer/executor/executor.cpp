@@ -59,7 +59,7 @@ void check_sequence(const SequenceView& sequence, std::int64_t context) {
 }  // namespace
 
 Executor::Executor(const schedule::Plan& plan, Backend& backend, const std::atomic<bool>* stop)
-    : plan_(plan), backend_(backend), stop_(stop), counter_(plan, backend), issuer_(plan, counter_) {}
+    : plan_(plan), backend_(backend), stop_(stop), counter_(plan, backend), issuer_(plan, counter_, &backend) {}
 
 StepResult Executor::compute_gradients(std::span<const SequenceView> sequences, StepSettings settings) {
     StepResult result;

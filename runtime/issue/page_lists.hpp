@@ -1,0 +1,27 @@
+#pragma once
+// Which pages attention over lists reads: known when the selection has run, asked for when an operation is issued.
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/issue/tickets.hpp"
+
+namespace oomb::issue {
+
+// Of consecutive query pages of one layer.
+struct PageLists {
+    std::int64_t length = 0;          // pages of each list
+    std::vector<std::int32_t> lists;  // [query pages, length], each ascending
+    std::vector<std::int32_t> pages;  // all that they name, ascending, each once
+};
+
+class PageListSource {
+  public:
+    virtual ~PageListSource() = default;
+    // Lists of the query pages [first, first + count) of the sequence, of `layer`: [count, K]. Blocks until ticket
+    // `stored` of the device-to-host engine, with which select_pages' choice reached the host, is done.
+    virtual std::vector<std::int32_t> page_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
+                                                 Ticket stored) = 0;
+};
+
+}  // namespace oomb::issue
