@@ -22,9 +22,11 @@ bool lives_all_step(const schedule::Plan& plan, RegionName name) {
         case RegionName::kMasterWeights:
         case RegionName::kGradients:
         case RegionName::kMoments:
+        case RegionName::kPageMeans:
         case RegionName::kWorkspace:
         case RegionName::kScalars:
         case RegionName::kHostTokens:
+        case RegionName::kHostPageLists:
         case RegionName::kHostStates:
             return true;
         case RegionName::kLayerInput:

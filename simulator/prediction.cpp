@@ -83,6 +83,9 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
     if (plan.run.device != DeviceKind::kCuda) {
         return "times are those of a GPU";
     }
+    if (schedule::StepShape(plan.model, plan.run).selects()) {
+        return "with --attention topk the pages that move depend on the data";
+    }
     if (const auto missing = missing_rate(profile, plan.run.compute)) {
         return fmt::format("hardware profile \"{}\" has no {}", profile.name, *missing);
     }

@@ -40,8 +40,8 @@ struct Prediction {
     std::optional<double> flop_utilisation() const;
 };
 
-// Why no time is predicted for this plan: its device, a rate that the profile lacks, or a step of so many pages that
-// simulating it would take minutes. Nothing: it can be.
+// Why no time is predicted for this plan: its device, lists of top-K pages, a rate that the profile lacks, or a step of
+// so many pages that simulating it would take minutes. Nothing: it can be.
 std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const HardwareProfile& profile);
 
 // One sequence as long as planned, then the optimizer. Issues the very schedule that the trainer carries out.

@@ -65,6 +65,11 @@ std::string states_of(const schedule::Plan& plan) {
                     format_count(plan.resident_shards + plan.host_shards), tier_title(plan.run.device, Tier::kHbm)));
 }
 
+std::string attention_of(const RunConfiguration& run) {
+    const std::string name(name_of(run.attention));
+    return run.attention == AttentionMode::kTopK ? fmt::format("{} {}", name, format_count(run.top_k)) : name;
+}
+
 std::string render_run(const schedule::Plan& plan) {
     const RunConfiguration& run = plan.asked;
     const schedule::StepShape step(plan.model, plan.run);
@@ -76,7 +81,7 @@ std::string render_run(const schedule::Plan& plan) {
         format_tokens(run.context_tokens), format_count(step.chunks()), format_count(run.chunk_tokens),
         format_count(step.pages()), format_count(run.page_tokens), format_count(run.window_tokens),
         format_count(run.logit_tile_tokens), name_of(run.device), name_of(run.compute), name_of(run.accumulator),
-        name_of(run.attention), run.optimizer ? "AdamW" : "no optimizer", name_of(run.offload), to_text(run.hbm_pages),
+        attention_of(run), run.optimizer ? "AdamW" : "no optimizer", name_of(run.offload), to_text(run.hbm_pages),
         decided(name_of(run.keep), name_of(plan.run.keep)),
         decided(to_text(run.kept_pages), format_count(plan.kept_pages())),
         decided(to_text(run.held_chunks), format_count(step.held_chunks())),

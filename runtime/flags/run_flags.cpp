@@ -51,6 +51,15 @@ HbmPages parse_hbm_pages(const std::string& text) {
     return {HbmPages::Mode::kCount, parse_count("--hbm-pages", text, "auto, ring or a whole number of pages")};
 }
 
+// 0: not given.
+std::int64_t parse_top_k(const std::string& text) {
+    const std::int64_t pages = text.empty() ? 0 : parse_count("--top-k", text, "a whole number of pages");
+    if (pages == 0 && !text.empty()) {
+        fail<UsageError>("--top-k: found 0, allowed is a whole number of pages from 1");
+    }
+    return pages;
+}
+
 Amount parse_amount(std::string_view flag, const std::string& text, std::string_view unit) {
     if (text == "auto") {
         return {Amount::Mode::kAuto, 0};
@@ -82,9 +91,15 @@ void add_what(CLI::App& app, RunFlags& flags) {
         ->type_name("TOKENS")
         ->required()
         ->group(kWhat);
-    app.add_option("--attention", flags.attention, "what a token attends to; dense: every token before it")
-        ->type_name("dense")
+    app.add_option("--attention", flags.attention,
+                   "what a token attends to. dense: every token before it; topk: those of its own chunk and, of the "
+                   "pages before the chunk, the --top-k that suit its page best (with --device cpu)")
+        ->type_name("dense|topk")
         ->default_str(flags.attention)
+        ->group(kWhat);
+    app.add_option("--top-k", flags.top_k,
+                   "pages that a page of queries attends to under --attention topk; at most those of a window")
+        ->type_name("PAGES")
         ->group(kWhat);
     app.add_option(
            "--dtype", flags.dtype,
@@ -163,7 +178,9 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
     run.page_tokens = parse_tokens("--page-tokens", flags.page_tokens);
     run.window_tokens = parse_tokens("--window", flags.window);
     run.logit_tile_tokens = parse_tokens("--logit-tile", flags.logit_tile);
-    run.attention = choose<AttentionMode>("--attention", flags.attention, {{"dense", AttentionMode::kDense}});
+    run.attention = choose<AttentionMode>("--attention", flags.attention,
+                                          {{"dense", AttentionMode::kDense}, {"topk", AttentionMode::kTopK}});
+    run.top_k = parse_top_k(flags.top_k);
     run.offload = choose<Offload>("--offload", flags.offload, {{"none", Offload::kNone}, {"host", Offload::kHost}});
     run.keep = choose<Keep>("--keep", flags.keep,
                             {{"none", Keep::kNone},

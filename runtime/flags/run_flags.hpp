@@ -22,6 +22,7 @@ struct RunFlags {
     std::string window = "16K";
     std::string logit_tile = "1K";
     std::string attention = "dense";
+    std::string top_k;  // empty: not given
     std::string offload = "none";
     std::string keep = "none";
     std::string kept_pages = "all";

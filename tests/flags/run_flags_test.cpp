@@ -136,6 +136,35 @@ TEST_CASE("optimizer states: hbm, host or auto") {
                          UsageError);
 }
 
+TEST_CASE("top-K pages: a number from 1 that a window holds, with topk and with nothing else") {
+    RunFlags flags = flags_with_context("1M");
+    CHECK(to_run_configuration(flags).top_k == 0);
+    flags.attention = "topk";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags), doctest::Contains("--attention topk needs --top-k"), UsageError);
+    flags.top_k = "64";
+    CHECK(to_run_configuration(flags).attention == AttentionMode::kTopK);
+    CHECK(to_run_configuration(flags).top_k == 64);
+    flags.top_k = "128";  // pages of the default window
+    CHECK(to_run_configuration(flags).top_k == 128);
+    flags.top_k = "129";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--top-k 129 with --window 16384: a window holds 128 pages of 128 tokens"),
+                         UsageError);
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags), doctest::Contains("take --top-k 128 or less, or --window 16512"),
+                         UsageError);
+    for (const std::string text : {"-1", "four", "1.5", "0"}) {
+        flags.top_k = text;
+        CHECK_THROWS_WITH_AS(to_run_configuration(flags), doctest::Contains("--top-k: found"), UsageError);
+    }
+    flags.top_k = "8";
+    flags.attention = "dense";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags), doctest::Contains("--top-k: found 8 with --attention dense"),
+                         UsageError);
+    flags.attention = "sparse";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--attention: found \"sparse\", allowed is dense, topk"), UsageError);
+}
+
 TEST_CASE("free memory is the limit on the CPU unless both budgets are given") {
     RunFlags flags = flags_with_context("1K");
     CHECK(free_memory_limit_bytes(flags).value_or(0) > 0);

@@ -1,6 +1,8 @@
 // Issuing whole steps with no device behind: frames and tables are those of the plan, no more and no fewer.
 #include <doctest/doctest.h>
 
+#include <numeric>
+
 #include "runtime/core/error.hpp"
 #include "runtime/issue/issuer.hpp"
 #include "tests/schedule/random_step.hpp"
@@ -11,6 +13,31 @@ namespace {
 using issue::IssuedOperation;
 using issue::Issuer;
 using schedule::Plan;
+
+// Random ascending lists, the same whenever they are asked for within a sequence, as in a run.
+class RandomLists : public issue::PageListSource {
+  public:
+    explicit RandomLists(const Plan& plan, std::uint64_t seed) : plan_(plan), seed_(seed) {}
+
+    std::vector<std::int32_t> page_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
+                                         issue::Ticket stored) override {
+        CHECK(stored > 0);
+        std::vector<std::int32_t> lists;
+        const std::int64_t per_chunk = plan_.run.chunk_tokens / plan_.run.page_tokens;
+        for (std::int64_t page = first; page < first + count; ++page) {
+            std::vector<std::int32_t> all(page / per_chunk * per_chunk);
+            std::iota(all.begin(), all.end(), 0);
+            std::shuffle(all.begin(), all.end(), std::mt19937_64(seed_ + 1000 * layer + page));
+            std::sort(all.begin(), all.begin() + plan_.run.top_k);
+            lists.insert(lists.end(), all.begin(), all.begin() + plan_.run.top_k);
+        }
+        return lists;
+    }
+
+  private:
+    const Plan& plan_;
+    std::uint64_t seed_;
+};
 
 class NullSink : public issue::IssuedSink {
   public:
@@ -63,6 +90,116 @@ TEST_CASE("a sequence as long as planned uses every frame of the plan; tables ha
         check_nothing_left(issuer);
         CHECK(issuer.issued() == sink.operations);
         CHECK(issuer.table_bytes() == plan.page_table_bytes);
+    }
+}
+
+// K/V pages are all born in HBM, so their pools fill up whatever lists say; gradient pages may stay below their bound.
+TEST_CASE("with lists no pool passes its plan, and those of K/V and kept pages are used up") {
+    RandomSteps random(81, {.layers = 4, .chunks = 9, .pages_per_chunk = 6, .top_k = true});
+    int selecting = 0, below = 0;
+    for (int i = 0; i < 300; ++i) {
+        const RandomStep step = random.next();
+        const Plan plan = schedule::make_plan(step.model, step.run);
+        CAPTURE(to_json(plan));
+        NullSink sink;
+        RandomLists lists(plan, i);
+        Issuer issuer(plan, sink, &lists);
+        generate_step(step.model, step.run, issuer, random.between(1, 2));
+        const bool selects = schedule::StepShape(step.model, step.run).selects();
+        for (const auto& pool : plan.pools) {
+            const std::int64_t used = issuer.residency(pool.page_class).pool(pool.tier).most_in_use();
+            CHECK(used <= pool.frames);
+            const bool exact = !selects || pool.page_class != PageClass::kKvGradient;
+            CHECK((used == pool.frames || !exact));
+            below += used < pool.frames ? 1 : 0;
+        }
+        check_nothing_left(issuer);
+        CHECK(issuer.table_bytes() == plan.page_table_bytes);
+        selecting += selects ? 1 : 0;
+    }
+    CHECK(selecting > 60);
+    CHECK(below > 0);
+}
+
+// Two layers, chunks of two pages, two pages to a list, one query page to a group.
+RandomStep listed_step() {
+    RandomStep step = RandomSteps(80).next();
+    step.model.layers = 2;
+    step.run = {};
+    step.run.offload = Offload::kHost;
+    step.run.hbm_pages.mode = HbmPages::Mode::kRing;
+    step.run.page_tokens = 4;
+    step.run.chunk_tokens = 8;
+    step.run.window_tokens = 12;
+    step.run.context_tokens = 40;
+    step.run.attention = AttentionMode::kTopK;
+    step.run.top_k = 2;
+    return step;
+}
+
+// Keeps what carries lists.
+class ListedSink : public issue::IssuedSink {
+  public:
+    void take(IssuedOperation issued) override {
+        if (issued.lists != nullptr) {
+            operations.push_back(std::move(issued));
+        }
+    }
+    std::vector<IssuedOperation> operations;
+};
+
+TEST_CASE("an issued operation over lists carries those of its query pages, and requests what they name") {
+    const RandomStep step = listed_step();
+    const Plan plan = schedule::make_plan(step.model, step.run);
+    ListedSink sink;
+    RandomLists lists(plan, 5);
+    Issuer issuer(plan, sink, &lists);
+    generate_step(step.model, step.run, issuer, 2);
+    REQUIRE(sink.operations.size() > 30);
+    for (const IssuedOperation& issued : sink.operations) {
+        const auto& operation = issued.operation;
+        const std::int64_t page = operation.first_row / 4, count = (operation.rows + 3) / 4;
+        CHECK(issued.lists->lists == lists.page_lists(operation.id.layer, page, count, 1));
+        CHECK(std::is_sorted(issued.lists->pages.begin(), issued.lists->pages.end()));
+        for (std::size_t i = 0; i < issued.grants.size(); ++i) {
+            const PageSet& pages = operation.requests[i].pages;
+            CHECK(pages.list == issued.lists->pages.data());
+            CHECK(pages.count == std::ssize(issued.lists->pages));
+            CHECK(issued.grants[i].frames.size() == issued.lists->pages.size());
+        }
+        for (const std::int32_t named : issued.lists->lists) {
+            CHECK(std::binary_search(issued.lists->pages.begin(), issued.lists->pages.end(), named));
+        }
+    }
+}
+
+class FixedLists : public issue::PageListSource {
+  public:
+    std::vector<std::int32_t> page_lists(std::int64_t, std::int64_t, std::int64_t, issue::Ticket) override {
+        return lists;
+    }
+    std::vector<std::int32_t> lists;
+};
+
+TEST_CASE("lists that can't be are refused, as is a schedule with lists where nobody makes any") {
+    const RandomStep step = listed_step();
+    const Plan plan = schedule::make_plan(step.model, step.run);
+    NullSink sink;
+    Issuer without(plan, sink);
+    CHECK_THROWS_WITH_AS(generate_step(step.model, step.run, without), doctest::Contains("nobody makes any"),
+                         InternalError);
+    const std::pair<std::vector<std::int32_t>, const char*> cases[] = {
+        {{0, -1}, "found page -1 after 0"},
+        {{-1, 0}, "found page -1 after -1"},
+        {{1, 1}, "found page 1 after 1"},
+        {{2, 4}, "found page 4 after 2, allowed are ascending ones below 4"},
+        {{0}, "1 entries for 1 query pages of 2"}};
+    for (const auto& [found, message] : cases) {
+        NullSink another;
+        FixedLists lists;
+        lists.lists = found;
+        Issuer issuer(plan, another, &lists);
+        CHECK_THROWS_WITH_AS(generate_step(step.model, step.run, issuer), doctest::Contains(message), InternalError);
     }
 }
 

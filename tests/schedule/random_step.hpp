@@ -23,6 +23,7 @@ struct RandomLimits {
     std::int64_t pages_per_chunk = 6;
     std::vector<std::int64_t> page_tokens = {1, 4, 16, 128};
     bool any_device_and_type = true;  // else what the CPU backend computes: CPU, fp32 or fp64
+    bool top_k = false;               // half of the runs attend to top-K pages
 };
 
 class RandomSteps {
@@ -79,6 +80,10 @@ class RandomSteps {
         run.shard_parameters = between(64, 4000);
         run.resident_shards = resident_shards();
         run.compute = run.accumulator = coin() ? DType::kF32 : DType::kF64;
+        if (limits_.top_k && coin()) {
+            run.attention = AttentionMode::kTopK;
+            run.top_k = between(1, run.window_tokens / run.page_tokens);
+        }
         if (limits_.any_device_and_type) {
             run.device = coin() ? DeviceKind::kCuda : DeviceKind::kCpu;
             run.compute = run.accumulator == DType::kF32 && coin() ? DType::kBF16 : run.compute;

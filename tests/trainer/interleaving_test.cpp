@@ -17,8 +17,8 @@ constexpr int kShufflesPerWay = 12;
 constexpr int kThreadedPerWay = 2;
 
 template <class T>
-void check_all_orders() {
-    for (const Way& way : all_ways()) {
+void check_all_orders(const std::vector<Way>& ways) {
+    for (const Way& way : ways) {
         CAPTURE(to_text(way));
         const StepCase step(step_run(kType<T>, way));
         const auto expected = step.run<T>();
@@ -40,11 +40,13 @@ void check_all_orders() {
 }
 
 TEST_CASE("shuffled and threaded executions give the bits of program order: fp64") {
-    check_all_orders<double>();
+    check_all_orders<double>(all_ways());
+    check_all_orders<double>(top_k_ways());
 }
 
 TEST_CASE("shuffled and threaded executions give the bits of program order: fp32") {
-    check_all_orders<float>();
+    check_all_orders<float>(all_ways());
+    check_all_orders<float>(top_k_ways());
 }
 
 TEST_CASE("under the ring every page travels") {
@@ -65,9 +67,9 @@ TEST_CASE("under the ring every page travels") {
 }
 
 template <class T>
-void check_all_budgets() {
-    const auto expected = StepCase(step_run(kType<T>, Offload::kNone, Keep::kNone)).run<T>();
-    for (const Way& way : all_ways()) {
+void check_all_budgets(const std::vector<Way>& ways) {
+    const auto expected = StepCase(step_run(kType<T>, Way{.top_k = ways[0].top_k})).template run<T>();
+    for (const Way& way : ways) {
         CAPTURE(to_text(way));
         const StepCase step(step_run(kType<T>, way));
         const auto found = step.run<T>();
@@ -86,17 +88,23 @@ void check_all_budgets() {
 }
 
 TEST_CASE("offload, HBM pages and what is kept change no bit: fp64") {
-    check_all_budgets<double>();
+    check_all_budgets<double>(all_ways());
+    check_all_budgets<double>(top_k_ways());
 }
 
 TEST_CASE("offload, HBM pages and what is kept change no bit: fp32") {
-    check_all_budgets<float>();
+    check_all_budgets<float>(all_ways());
+    check_all_budgets<float>(top_k_ways());
 }
 
 TEST_CASE("random models, chunks, windows and budgets: shuffled and offloaded as in order and without") {
-    RandomSteps random(
-        90, {.layers = 3, .chunks = 5, .pages_per_chunk = 3, .page_tokens = {8, 16}, .any_device_and_type = false});
-    for (std::uint64_t i = 0; i < 60; ++i) {
+    RandomSteps random(90, {.layers = 3,
+                            .chunks = 6,
+                            .pages_per_chunk = 3,
+                            .page_tokens = {8, 16},
+                            .any_device_and_type = false,
+                            .top_k = true});
+    for (std::uint64_t i = 0; i < 100; ++i) {
         RandomStep step = random.next();
         step.run.compute = step.run.accumulator = DType::kF32;
         const std::string plan = to_json(schedule::make_plan(step.model, step.run));

@@ -25,6 +25,7 @@ struct Way {
     Amount held_chunks = {};
     Amount kept_pages = {Amount::Mode::kAll, 0};
     Amount resident_shards = {Amount::Mode::kAll, 0};  // of 6
+    std::int64_t top_k = 0;                            // not 0: top-K pages, of up to 6
 };
 
 inline RunConfiguration step_run(DType type, const Way& way) {
@@ -36,6 +37,8 @@ inline RunConfiguration step_run(DType type, const Way& way) {
     run.kept_pages = way.kept_pages;
     run.shard_parameters = 2048;
     run.resident_shards = way.resident_shards;
+    run.attention = way.top_k > 0 ? AttentionMode::kTopK : AttentionMode::kDense;
+    run.top_k = way.top_k;
     if (offload == Offload::kHost) {
         run.hbm_pages.mode = HbmPages::Mode::kRing;
     }
@@ -78,10 +81,19 @@ inline std::vector<Way> all_ways() {
     return ways;
 }
 
+// With lists of two pages: the second chunk is dense, the others have two groups each (the last one, of one page, one).
+inline std::vector<Way> top_k_ways() {
+    std::vector<Way> ways = all_ways();
+    for (Way& way : ways) {
+        way.top_k = 2;
+    }
+    return ways;
+}
+
 inline std::string to_text(const Way& way) {
-    return fmt::format("offload {}, keep {}, kept pages {}, held chunks {}, optimizer states {}", name_of(way.offload),
-                       name_of(way.keep), to_text(way.kept_pages), to_text(way.held_chunks),
-                       states_text(way.resident_shards));
+    return fmt::format("offload {}, keep {}, kept pages {}, held chunks {}, optimizer states {}, top-K {}",
+                       name_of(way.offload), name_of(way.keep), to_text(way.kept_pages), to_text(way.held_chunks),
+                       states_text(way.resident_shards), way.top_k);
 }
 
 // Weights and data of the step; two sequences, so that the second finds buffers that the first has used.
