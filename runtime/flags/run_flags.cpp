@@ -100,6 +100,7 @@ void add_what(CLI::App& app, RunFlags& flags) {
     app.add_option("--top-k", flags.top_k,
                    "pages that a page of queries attends to under --attention topk; at most those of a window")
         ->type_name("PAGES")
+        ->default_str("none")
         ->group(kWhat);
     app.add_option(
            "--dtype", flags.dtype,

@@ -23,7 +23,7 @@ namespace oomb::schedule {
     X(kNormed, "normed", "[chunk, hidden] after RMSNorm")                                                           \
     X(kQkv, "qkv", "[chunk, q + k + v] linear outputs, in backward their gradients")                                \
     X(kQuery, "query", "[chunk, query heads, head size] after RoPE")                                                \
-    X(kPageMeans, "page_means", "top-K: mean key of each page, a slot per layer; grows with the context")           \
+    X(kPageMeans, "page_means", "top-K: mean key of each page before the last chunk; grows with the context")       \
     X(kPageScores, "page_scores", "top-K: [query pages of a chunk, pages before it], accumulator type")             \
     X(kSelectedPages, "selected_pages", "top-K: lists of a chunk on their way to the host")                         \
     X(kOutputSum, "output_sum", "attention output summed over windows, accumulator type")                           \
@@ -47,7 +47,7 @@ namespace oomb::schedule {
       "states of a shard on their way from and to the host, in the optimizer's phase")                              \
     X(kScalars, "scalars", "sums of losses and of squared gradients, float64")                                      \
     X(kHostTokens, "host_tokens", "token and target numbers of the sequence")                                       \
-    X(kHostPageLists, "host_page_lists", "top-K: the pages that each query page attends to, a slot per layer")      \
+    X(kHostPageLists, "host_page_lists", "top-K: the pages that each query page attends to")                        \
     X(kHostStates, "host_states", "AdamW's m, v and master weights of the other shards")
 
 enum class RegionName : std::uint8_t {

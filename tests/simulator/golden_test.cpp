@@ -47,6 +47,13 @@ TEST_CASE("a plan that chooses what is held and kept") {
                                    "smollm2-135m"));
 }
 
+TEST_CASE("a plan with top-K pages: memory, and why no time") {
+    compare_with_golden("oomb-plan-topk.txt",
+                        transcript("--context 1M --attention topk --top-k 64 --offload host --hbm-pages ring "
+                                   "--host-memory 400GiB",
+                                   "qwen2.5-7b"));
+}
+
 TEST_CASE("a plan that does not fit") {
     compare_with_golden("oomb-plan-too-large.txt", transcript("--context 1M", "qwen2.5-7b"));
 }

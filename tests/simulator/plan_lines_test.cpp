@@ -37,6 +37,9 @@ std::vector<RunConfiguration> runs() {
                 run.resident_shards = {Amount::Mode::kCount, 3};
                 run.held_chunks = {Amount::Mode::kCount, keeps_input(keep) ? 0 : 2};
                 list.push_back(run);
+                run.attention = AttentionMode::kTopK;
+                run.top_k = 20;
+                list.push_back(run);
             }
         }
     }

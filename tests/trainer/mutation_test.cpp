@@ -113,8 +113,7 @@ bool computes_on_frames(const IssuedOperation& operation, std::size_t request) {
            !operation.grants[request].frames.empty();
 }
 
-TEST_CASE("a frame exchanged for another is reported or changes the result") {
-    const StepCase step(step_run(DType::kF64, Offload::kHost, Keep::kInputAndOutput));
+void check_exchanged_frames(const StepCase& step) {
     std::vector<std::pair<std::uint64_t, std::size_t>> uses;  // operation, request
     const auto expected = step.run<double>({.tamper = [&](const IssuedOperation& operation) {
         for (std::size_t i = 0; i < operation.grants.size(); ++i) {
@@ -146,6 +145,11 @@ TEST_CASE("a frame exchanged for another is reported or changes the result") {
         }
         CHECK(caught);
     }
+}
+
+TEST_CASE("a frame exchanged for another is reported or changes the result") {
+    check_exchanged_frames(StepCase(step_run(DType::kF64, Offload::kHost, Keep::kInputAndOutput)));
+    check_exchanged_frames(StepCase(step_run(DType::kF64, {.offload = Offload::kHost, .top_k = 2})));
 }
 
 }  // namespace
