@@ -97,8 +97,10 @@ void add_what(CLI::App& app, RunFlags& flags) {
         ->type_name("dense|topk")
         ->default_str(flags.attention)
         ->group(kWhat);
-    app.add_option("--top-k", flags.top_k,
-                   "pages that a page of queries attends to under --attention topk; at most those of a window")
+    app.add_option(
+           "--top-k", flags.top_k,
+           "pages that a page of queries attends to under --attention topk; at most those of a window. A mean key per "
+           "page of the context stays in GPU memory")
         ->type_name("PAGES")
         ->default_str("none")
         ->group(kWhat);

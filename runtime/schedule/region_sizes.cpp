@@ -95,6 +95,23 @@ std::int64_t attention_scratch_bytes(const StepShape& step) {
     return (4 * keys * model.kv_width() + 2 * tile * keys + 2 * tile) * step.accumulator_bytes();
 }
 
+namespace {
+
+void set_list_regions(const StepShape& step, RegionTable& table) {
+    const std::int64_t history = step.first_page(step.chunks() - 1);
+    const std::int64_t query_pages = divide_up(step.longest_chunk(), step.run().page_tokens);
+    const std::int64_t list_bytes = step.run().top_k * static_cast<std::int64_t>(sizeof(std::int32_t));
+    const std::int64_t mean_bytes = step.model().kv_width() * step.compute_bytes();
+    const auto layers = static_cast<std::int32_t>(step.model().layers);
+    region_of(table, RegionName::kPageMeans) = {Tier::kHbm, aligned(history * mean_bytes), layers, 0};
+    region_of(table, RegionName::kPageScores) = {Tier::kHbm, aligned(query_pages * history * step.accumulator_bytes()),
+                                                 1, 0};
+    region_of(table, RegionName::kSelectedPages) = {Tier::kHbm, aligned(query_pages * list_bytes), 1, 0};
+    region_of(table, RegionName::kHostPageLists) = {Tier::kHost, aligned(step.listed_pages() * list_bytes), layers, 0};
+}
+
+}  // namespace
+
 RegionTable region_sizes(const StepShape& step) {
     using enum RegionName;
     const ModelShape& model = step.model();
@@ -143,14 +160,7 @@ RegionTable region_sizes(const StepShape& step) {
     set(kWorkspace, workspace(step).total_bytes);
     set(kScalars, 4 * static_cast<std::int64_t>(sizeof(double)));
     if (step.selects()) {
-        const std::int64_t history = step.first_page(step.chunks() - 1);
-        const std::int64_t query_pages = divide_up(rows, step.run().page_tokens);
-        const std::int64_t list = step.run().top_k * static_cast<std::int64_t>(sizeof(std::int32_t));
-        const auto layers = static_cast<std::int32_t>(model.layers);
-        set(kPageMeans, history * model.kv_width() * compute, layers);
-        set(kPageScores, query_pages * history * sum);
-        set(kSelectedPages, query_pages * list);
-        set(kHostPageLists, step.listed_pages() * list, layers, Tier::kHost);
+        set_list_regions(step, table);
     }
     set(kHostTokens, 2 * step.tokens() * static_cast<std::int64_t>(sizeof(std::int32_t)), 1, Tier::kHost);
     if (shards.on_host() > 0) {

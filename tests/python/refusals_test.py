@@ -91,6 +91,11 @@ def test_data_that_cannot_be_used(trainer, model, sequence_file, tmp_path):
     ({"steps": -1}, ("steps",)),
     ({"context": 0}, ("context",)),
     ({"no_such_flag": 1}, ("no-such-flag",)),
+    ({"attention": "topk"}, ("--attention topk needs --top-k",)),
+    ({"attention": "topk", "top_k": 0}, ("--top-k", "found 0", "from 1")),
+    ({"top_k": 4}, ("--top-k", "found 4", "--attention dense")),
+    ({"attention": "topk", "top_k": 3, "window": 16}, ("--top-k 3 with --window 16", "2 pages of 8")),
+    ({"attention": "topk", "top_k": 2, "device": "cuda"}, ("--attention topk with --device cuda", "--device cpu")),
     ({"hardware": "h200.json"}, ("--hardware", "h200.json", "--device cpu")),
 ], ids=lambda value: "-".join(value) if isinstance(value, dict) else "")
 def test_wrong_usage(trainer, model, data, flags, words):

@@ -52,6 +52,22 @@ def test_seed_and_nothing_else_decides(trainer, config, tmp_path):
     assert first.losses == pytest.approx(same.losses, rel=1e-6) and first.losses != other.losses
 
 
+def test_top_k_pages(trainer, config):
+    """Two chunks with lists in a step. As many pages as there are is dense training; wherever pages lie, bits stay."""
+    def train(**flags):
+        run = synthetic(trainer, config, steps=2, learning_rate=1e-3, **flags).check()
+        return run.losses, load_tensors(run.out)
+
+    dense_losses, dense = train()
+    losses, all_pages = train(attention="topk", top_k=4)
+    assert losses == dense_losses and differing_bits(all_pages, dense) == []
+    sparse_losses, sparse = train(attention="topk", top_k=1)
+    assert sparse_losses[1] != dense_losses[1] and differing_bits(sparse, dense) != []
+    moved = {"offload": "host", "hbm_pages": "ring", "keep": "xo", "window": 8}
+    losses, tensors = train(attention="topk", top_k=1, **moved)
+    assert losses == sparse_losses and differing_bits(tensors, sparse) == []
+
+
 def test_data_is_refused_and_missing_data_hints_at_it(trainer, config, sequence_file):
     run = trainer(config, sequence_file.random(CONTEXT)[0], CONTEXT, synthetic=True)
     assert run.returncode == 2 and "--data" in run.output and "--synthetic" in run.output

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <mutex>
 #include <random>
 
@@ -91,6 +93,48 @@ TEST_CASE("an operation's exception arrives, at the latest from wait_idle") {
             queues->wait_idle();
         };
         CHECK_THROWS_WITH_AS(run(), "twenty", NumericError);
+    }
+}
+
+TEST_CASE("waiting for a ticket runs all up to it, whatever else is queued") {
+    for (const auto& [name, make] : all_queues()) {
+        CAPTURE(name);
+        std::array<std::atomic<Ticket>, kEngines> done{};
+        const auto queues = make([&](const IssuedOperation& operation) {
+            done[static_cast<int>(operation.operation.engine)] = operation.ticket;
+        });
+        for (const IssuedOperation& operation : random_operations(5, 300)) {
+            const auto engine = static_cast<int>(operation.operation.engine);
+            queues->take(operation);
+            if (operation.number % 7 == 0) {
+                queues->wait_for(operation.operation.engine, operation.ticket);
+                CHECK(done[engine] == operation.ticket);
+            }
+        }
+        queues->wait_idle();
+    }
+}
+
+TEST_CASE("an exception arrives from waiting for a later ticket, and nothing queued runs after it") {
+    for (const auto& [name, make] : all_queues()) {
+        CAPTURE(name);
+        std::atomic<std::uint64_t> last = 0;
+        const auto queues = make([&](const IssuedOperation& operation) {
+            if (operation.number == 2) {
+                throw NumericError("two");
+            }
+            last = operation.number;
+        });
+        const auto run = [&] {
+            for (std::uint64_t number = 1; number <= 3; ++number) {
+                IssuedOperation operation;
+                operation.number = operation.ticket = number;
+                queues->take(operation);
+            }
+            queues->wait_for(Engine::kCompute, 3);
+        };
+        CHECK_THROWS_WITH_AS(run(), "two", NumericError);
+        CHECK(last == 1);
     }
 }
 

@@ -55,6 +55,11 @@ std::string join(int argc, const char* const* argv) {
 
 void check_device(const RunConfiguration& run) {
     if (run.device == DeviceKind::kCuda) {
+        if (run.attention == AttentionMode::kTopK) {
+            fail<UsageError>(
+                "--attention topk with --device cuda: its GPU kernels do not exist yet; take --device cpu, or "
+                "--attention dense");
+        }
 #ifndef OOMB_HAVE_CUDA
         fail<UnsupportedError>(
             "--device cuda: this oomb-train was built without CUDA; build it where the CUDA toolkit is (cmake --preset "
@@ -62,11 +67,6 @@ void check_device(const RunConfiguration& run) {
 #endif
         if (run.compute == DType::kF64) {
             fail<UsageError>("--dtype fp64: the oracle mode runs with --device cpu; on cuda allowed is bf16 or fp32");
-        }
-        if (run.attention == AttentionMode::kTopK) {
-            fail<UsageError>(
-                "--attention topk with --device cuda: its GPU kernels do not exist yet; take --device cpu, or "
-                "--attention dense");
         }
     } else if (run.compute == DType::kBF16) {
         fail<UsageError>(
