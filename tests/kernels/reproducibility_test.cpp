@@ -93,6 +93,17 @@ TEST_CASE("sum of squares") {
     });
 }
 
+TEST_CASE("page means and scores") {
+    const auto q = random_floats(50 * 6 * 16, 1), k = random_floats(9 * 8 * 2 * 16, 2);
+    const std::vector<std::int32_t> frames = {3, 0, 1, 8, 7, 2, 4, 6, 5};
+    check_same_bits([&] {
+        std::vector<float> means(9 * 2 * 16), scores(7 * 9);
+        page_means<float>({{k.data(), k.data(), frames.data(), 8, 2, 16, 0, 72}, means.data()});
+        page_scores<float>({q.data(), means.data(), scores.data(), 50, 8, 9, 6, 2, 16, page_score_scale(16)});
+        return joined(means, scores);
+    });
+}
+
 TEST_CASE("attention") {
     const test::AttentionCase c{9, 6, 2, 16, 41, 8, {16}, 0, {.first_query = 32}};
     const auto in = test::attention_input<float>(c);

@@ -122,9 +122,9 @@ TEST_CASE("random models, chunks, windows and budgets: shuffled and offloaded as
 }
 
 // Homes of kept pages in both tiers: some copied by the compute engine, some by the copy engines.
-TEST_CASE("kept pages at home in HBM and on the host change no bit, shuffled") {
-    const auto expected = StepCase(step_run(DType::kF64, Offload::kNone, Keep::kNone)).run<double>();
-    for (const Way& way : all_ways()) {
+void check_kept_homes(const std::vector<Way>& ways) {
+    const auto expected = StepCase(step_run(DType::kF64, Way{.top_k = ways[0].top_k})).run<double>();
+    for (const Way& way : ways) {
         RunConfiguration run = step_run(DType::kF64, way);
         const schedule::Plan ring = schedule::make_plan(busy_shape(), run);
         if (ring.kept_host < 2) {
@@ -143,8 +143,13 @@ TEST_CASE("kept pages at home in HBM and on the host change no bit, shuffled") {
     }
 }
 
-TEST_CASE("an automatic budget changes no bit") {
-    RunConfiguration run = step_run(DType::kF64, Offload::kHost, Keep::kNone);
+TEST_CASE("kept pages at home in HBM and on the host change no bit, shuffled") {
+    check_kept_homes(all_ways());
+    check_kept_homes(top_k_ways());
+}
+
+void check_automatic_budget(const Way& way) {
+    RunConfiguration run = step_run(DType::kF64, way);
     const StepCase ring(run);
     const auto expected = ring.run<double>();
     run.hbm_pages.mode = HbmPages::Mode::kAuto;
@@ -156,8 +161,13 @@ TEST_CASE("an automatic budget changes no bit") {
     CHECK(same_bits(between.run<double>().gradients, expected.gradients));
 }
 
-TEST_CASE("what is chosen automatically changes no bit, and shorter sequences run in the same plan") {
-    RunConfiguration run = step_run(DType::kF64, Offload::kHost, Keep::kNone);
+TEST_CASE("an automatic budget changes no bit") {
+    check_automatic_budget({.offload = Offload::kHost});
+    check_automatic_budget({.offload = Offload::kHost, .top_k = 2});
+}
+
+void check_automatic_choices(const Way& way) {
+    RunConfiguration run = step_run(DType::kF64, way);
     const StepCase lean(run);
     const auto expected = lean.run<double>();
     run.hbm_pages.mode = HbmPages::Mode::kAuto;
@@ -177,6 +187,11 @@ TEST_CASE("what is chosen automatically changes no bit, and shorter sequences ru
         }
     }
     CHECK(chosen.size() >= 4);
+}
+
+TEST_CASE("what is chosen automatically changes no bit, and shorter sequences run in the same plan") {
+    check_automatic_choices({.offload = Offload::kHost});
+    check_automatic_choices({.offload = Offload::kHost, .top_k = 2});
 }
 
 }  // namespace
