@@ -93,10 +93,13 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
     return std::nullopt;
 }
 
-Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile) {
+Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer) {
     const schedule::StepShape step(plan.model, plan.run);
-    Clock clock(plan, profile);
+    Clock clock(plan, profile, observer);
     issue::Issuer issuer(plan, clock);
+    if (observer != nullptr) {
+        observer->begins(issuer);
+    }
     schedule::SequenceGenerator(step, 0, true, issuer).generate();
     OptimizerPhase optimizer(issuer, clock);
     schedule::generate_optimizer(step, optimizer);
