@@ -97,7 +97,7 @@ Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& prof
     const schedule::StepShape step(plan.model, plan.run);
     Clock clock(plan, profile);
     issue::Issuer issuer(plan, clock);
-    schedule::SequenceGenerator(step, 0, true, issuer).generate();
+    schedule::SequenceGenerator(step, 0, 1, issuer).generate();
     OptimizerPhase optimizer(issuer, clock);
     schedule::generate_optimizer(step, optimizer);
     Prediction prediction = clock.so_far();

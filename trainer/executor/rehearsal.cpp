@@ -98,7 +98,7 @@ class ShapeCollector : public schedule::OperationSink {
 std::vector<IssuedOperation> rehearsal_of(const schedule::Plan& plan, const ParameterLayout& layout) {
     const schedule::StepShape step(plan.model, plan.run);
     ShapeCollector shapes(layout, plan.model.layers);
-    schedule::SequenceGenerator(step, 0, true, shapes).generate();
+    schedule::SequenceGenerator(step, 0, 1, shapes).generate();
     schedule::generate_optimizer(step, shapes);
     return shapes.take_operations();
 }
