@@ -96,10 +96,13 @@ class SeenByBackend : public issue::IssuedSink {
 
 void check_frames(const schedule::Plan& plan, const IssuedOperation& issued) {
     REQUIRE(issued.grants.size() == issued.operation.requests.size());
-    for (const paging::Grant& grant : issued.grants) {
+    for (std::size_t i = 0; i < issued.grants.size(); ++i) {
+        const paging::Grant& grant = issued.grants[i];
         const schedule::PoolPlan* pool = plan.pool(grant.tier, grant.page_class);
         REQUIRE(pool != nullptr);
-        CHECK(grant.first_touch.size() == grant.frames.size());
+        const bool accumulates = issued.operation.requests[i].use == PageUse::kAccumulate;
+        CHECK(grant.frames.size() == static_cast<std::size_t>(issued.operation.requests[i].pages.count));
+        CHECK(grant.first_touch.size() == (accumulates ? grant.frames.size() : 0));
         for (const std::int32_t frame : grant.frames) {
             CHECK((frame >= 0 && frame < pool->frames));
         }

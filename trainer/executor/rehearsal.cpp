@@ -81,7 +81,9 @@ class ShapeCollector : public schedule::OperationSink {
             grant.page_class = request.pages.page_class;
             for (std::int64_t i = request.pages.count - 1; i >= 0; --i) {
                 grant.frames.push_back(static_cast<std::int32_t>(i));
-                grant.first_touch.push_back(1);
+            }
+            if (request.use == PageUse::kAccumulate) {
+                grant.first_touch.assign(grant.frames.size(), 1);
             }
             issued.grants.push_back(std::move(grant));
         }

@@ -49,9 +49,12 @@ void check_steps(RunConfiguration run, const ModelShape& shape) {
     CHECK(backend.library_plans() > prepared);
 }
 
+// Every `stride`-th way: a graph of cuDNN takes half a second to build.
 template <class T>
-void check_ways(DType type) {
-    for (const Way& way : all_ways()) {
+void check_ways(DType type, std::size_t stride) {
+    const std::vector<Way> ways = all_ways();
+    for (std::size_t i = 0; i < ways.size(); i += stride) {
+        const Way& way = ways[i];
         RunConfiguration run = gpu_run(243, 64, type);
         run.offload = way.offload;
         run.keep = way.keep;
@@ -66,11 +69,11 @@ void check_ways(DType type) {
 }
 
 TEST_CASE("bf16: no way of keeping and placing leaves a plan to a step") {
-    check_ways<BFloat16>(DType::kBF16);
+    check_ways<BFloat16>(DType::kBF16, 4);
 }
 
 TEST_CASE("fp32: the same") {
-    check_ways<float>(DType::kF32);
+    check_ways<float>(DType::kF32, 1);
 }
 
 // 136 * 2 and 200 * 2 bytes: parameters of each layer begin elsewhere modulo 256.
