@@ -22,6 +22,7 @@ bool lives_all_step(const schedule::Plan& plan, RegionName name) {
         case RegionName::kMasterWeights:
         case RegionName::kGradients:
         case RegionName::kMoments:
+        case RegionName::kOptimizerShard:
         case RegionName::kWorkspace:
         case RegionName::kScalars:
         case RegionName::kHostTokens:

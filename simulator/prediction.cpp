@@ -100,7 +100,7 @@ Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& prof
     if (observer != nullptr) {
         observer->begins(issuer);
     }
-    schedule::SequenceGenerator(step, 0, true, issuer).generate();
+    schedule::SequenceGenerator(step, 0, 1, issuer).generate();
     OptimizerPhase optimizer(issuer, clock);
     schedule::generate_optimizer(step, optimizer);
     Prediction prediction = clock.so_far();

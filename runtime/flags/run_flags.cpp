@@ -73,6 +73,33 @@ std::int64_t parse_budget(std::string_view flag, const std::string& text, const 
     return bytes;
 }
 
+// `--keep all` is the short word for all chunks held and no pages kept.
+void read_kept(const RunFlags& flags, RunConfiguration& run) {
+    const bool all = flags.keep == "all";
+    run.keep = choose<Keep>("--keep", flags.keep,
+                            {{"none", Keep::kNone},
+                             {"x", Keep::kInput},
+                             {"o", Keep::kOutput},
+                             {"xo", Keep::kInputAndOutput},
+                             {"all", Keep::kNone},
+                             {"auto", Keep::kAuto}});
+    run.kept_pages = parse_amount("--kept-pages", flags.kept_pages, "pages");
+    const std::string held = flags.held_chunks.empty() ? (all ? "all" : "0") : flags.held_chunks;
+    run.held_chunks = parse_amount("--held-chunks", held, "chunks");
+    if (all && run.held_chunks.mode != Amount::Mode::kAll) {
+        fail<UsageError>(
+            "--keep all with --held-chunks {}: all keeps the activations of every chunk; leave --held-chunks out, or "
+            "take --keep none --held-chunks {}",
+            held, held);
+    }
+    if (all && run.kept_pages.mode != Amount::Mode::kAll) {
+        fail<UsageError>(
+            "--keep all with --kept-pages {}: all keeps every activation in GPU memory and nothing in pages; leave "
+            "--kept-pages out, or take --keep x, o or xo, whose pages may also lie on the host",
+            flags.kept_pages);
+    }
+}
+
 void add_what(CLI::App& app, RunFlags& flags) {
     app.add_option("--model", flags.model, "Hugging Face folder, or a config.json: the shape of the model")
         ->type_name("DIR_OR_CONFIG")
@@ -122,15 +149,16 @@ void add_places(CLI::App& app, RunFlags& flags) {
         "where operations run. cpu: an arena in host memory plays the GPU's part");
     add("--offload", flags.offload, "none|host", flags.offload,
         "host: K/V pages and their gradients move to host memory");
-    add("--keep", flags.keep, "none|x|o|xo|auto", flags.keep,
+    add("--keep", flags.keep, "none|x|o|xo|all|auto", flags.keep,
         "what the fill keeps of each chunk and layer. none: all is computed again; x: layer input, no second forward; "
-        "o: attention output and log-sum-exp, a second forward without attention; xo: all three; auto: what takes the "
-        "fewest operations of all that fits the budgets (with --kept-pages auto also in part)");
+        "o: attention output and log-sum-exp, a second forward without attention; xo: all three; all: as --held-chunks "
+        "all, no matrix product again, in GPU memory whatever --offload says (the host takes x, o and xo); auto: what "
+        "takes the fewest operations of all that fits the budgets (with --kept-pages auto also in part)");
     add("--kept-pages", flags.kept_pages, "auto|all|N", flags.kept_pages,
         "how many pages, one per chunk and layer, --keep keeps, the latest chunks first; whole chunks with x and xo. "
         "auto: as many as the budgets hold. Under --offload host they stay in GPU memory as far as its budget reaches, "
         "before K/V pages do; with --hbm-pages ring all go to the host");
-    add("--held-chunks", flags.held_chunks, "auto|all|N", flags.held_chunks,
+    add("--held-chunks", flags.held_chunks, "auto|all|N", "0, all with --keep all",
         "chunks whose activations stay in GPU memory until their backward, which then repeats no matrix product. 1: of "
         "the chunk at hand; 2 and more: also of the last chunks, from the fill on; auto: as for --keep, of both "
         "together");
@@ -165,14 +193,7 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
     run.logit_tile_tokens = parse_tokens("--logit-tile", flags.logit_tile);
     run.attention = choose<AttentionMode>("--attention", flags.attention, {{"dense", AttentionMode::kDense}});
     run.offload = choose<Offload>("--offload", flags.offload, {{"none", Offload::kNone}, {"host", Offload::kHost}});
-    run.keep = choose<Keep>("--keep", flags.keep,
-                            {{"none", Keep::kNone},
-                             {"x", Keep::kInput},
-                             {"o", Keep::kOutput},
-                             {"xo", Keep::kInputAndOutput},
-                             {"auto", Keep::kAuto}});
-    run.kept_pages = parse_amount("--kept-pages", flags.kept_pages, "pages");
-    run.held_chunks = parse_amount("--held-chunks", flags.held_chunks, "chunks");
+    read_kept(flags, run);
     run.hbm_pages = parse_hbm_pages(flags.hbm_pages);
     run.compute = choose<DType>("--dtype", flags.dtype.empty() ? (cuda ? "bf16" : "fp32") : flags.dtype,
                                 {{"bf16", DType::kBF16}, {"fp32", DType::kF32}, {"fp64", DType::kF64}});

@@ -25,7 +25,7 @@ struct RunFlags {
     std::string offload = "none";
     std::string keep = "none";
     std::string kept_pages = "all";
-    std::string held_chunks = "0";
+    std::string held_chunks;  // empty: not given, which is 0, all with --keep all
     std::string hbm_pages = "auto";
     std::string optimizer_states = "auto";
     std::string gpu_memory;   // empty: not given

@@ -1,6 +1,7 @@
 #include "runtime/schedule/generator.hpp"
 
 #include "runtime/schedule/generator_parts.hpp"
+#include "runtime/schedule/optimizer_schedule.hpp"
 
 namespace oomb::schedule {
 
@@ -18,17 +19,17 @@ std::int32_t held_slots(const StepShape& step) {
     return sets > 0 ? static_cast<std::int32_t>(sets * step.model().layers) : 1;
 }
 
-SequenceGenerator::SequenceGenerator(const StepShape& step, std::int64_t sequence, bool first_of_step,
+SequenceGenerator::SequenceGenerator(const StepShape& step, std::int64_t sequence, std::int64_t sequences,
                                      OperationSink& sink)
     : step_(step),
       sink_(sink),
       sequence_(sequence),
-      first_of_step_(first_of_step),
+      sequences_(sequences),
       slots_(activation_slots(step)),
       policy_(step, 0) {}
 
 void SequenceGenerator::generate() {
-    if (first_of_step_) {
+    if (sequence_ == 0) {
         begin_chunk(Phase::kFill, 0);
         InlineVector<RegionUse, 8> regions = {write(RegionName::kGradients), write(RegionName::kScalars)};
         if (step_.run().device == DeviceKind::kCuda) {
@@ -59,6 +60,9 @@ void SequenceGenerator::gradient_chunk(std::int64_t chunk) {
     phase_ = Phase::kBackward;
     for (std::int64_t layer = step_.model().layers - 1; layer >= 0; --layer) {
         backward_layer(layer);
+        if (chunk == 0 && sequence_ + 1 == sequences_) {
+            fetch_first_shards(step_, layer, sink_);
+        }
     }
     emit_pass(
         Kind::kEmbeddingBackward, 0, 3 * rows_ * step_.model().hidden * step_.accumulator_bytes(),

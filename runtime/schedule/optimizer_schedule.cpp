@@ -18,31 +18,45 @@ Operation make(Kind kind, std::int64_t shard, Engine engine, Cost cost) {
     return operation;
 }
 
-// The ring's life begins with the first fetch and ends with the last store.
 class ShardOperations {
   public:
     ShardOperations(const StepShape& step, OperationSink& sink)
         : step_(step), shards_(optimizer_shards(step)), sink_(sink) {}
 
-    void emit_all() {
+    // Of the shards that find the ring empty, the one that the layer counted from the top brings; the lowest layer
+    // brings all that are left.
+    void fetch_after(std::int64_t layer) {
+        const std::int64_t first = step_.model().layers - 1 - layer;
+        const std::int64_t end = layer == 0 ? shards_.ring_slots() : std::min(first + 1, shards_.ring_slots());
+        for (std::int64_t i = first; i < end; ++i) {
+            emit_fetch(shards_.resident + i);
+        }
+    }
+
+    void update_all() {
         for (std::int64_t shard = 0; shard < shards_.count; ++shard) {
             if (shard < shards_.resident) {
                 emit_update(shard, write(kMoments));
                 continue;
             }
-            const bool first = shard == shards_.resident, last = shard + 1 == shards_.count;
-            emit_copy(Kind::kFetchState, Engine::kHostToDevice, shard,
-                      {read(kHostStates, home(shard)), ring(shard, Access::kWrite, first, false)});
-            emit_update(shard, ring(shard, Access::kWrite, false, false));
+            if (home(shard) >= shards_.ring_slots()) {
+                emit_fetch(shard);
+            }
+            emit_update(shard, write(kOptimizerShard, ring_slot(shard)));
             emit_copy(Kind::kStoreState, Engine::kDeviceToHost, shard,
-                      {ring(shard, Access::kRead, false, last), write(kHostStates, home(shard))});
+                      {read(kOptimizerShard, ring_slot(shard)), write(kHostStates, home(shard))});
         }
     }
 
   private:
     std::int32_t home(std::int64_t shard) const { return static_cast<std::int32_t>(shard - shards_.resident); }
-    RegionUse ring(std::int64_t shard, Access access, bool begins, bool ends) const {
-        return {kOptimizerShard, static_cast<std::int32_t>(home(shard) % shards_.ring_slots()), access, begins, ends};
+    std::int32_t ring_slot(std::int64_t shard) const {
+        return static_cast<std::int32_t>(home(shard) % shards_.ring_slots());
+    }
+
+    void emit_fetch(std::int64_t shard) {
+        emit_copy(Kind::kFetchState, Engine::kHostToDevice, shard,
+                  {read(kHostStates, home(shard)), write(kOptimizerShard, ring_slot(shard))});
     }
 
     void emit_copy(Kind kind, Engine engine, std::int64_t shard, InlineVector<RegionUse, 8> regions) {
@@ -89,12 +103,16 @@ OptimizerShards optimizer_shards(const StepShape& step) {
     return shards;
 }
 
+void fetch_first_shards(const StepShape& step, std::int64_t layer, OperationSink& sink) {
+    ShardOperations(step, sink).fetch_after(layer);
+}
+
 void generate_optimizer(const StepShape& step, OperationSink& sink) {
     const std::int64_t gradient_bytes = step.model().parameters() * step.accumulator_bytes();
     Operation norm = make(Kind::kGradientNorm, 0, Engine::kCompute, ElementwiseCost{gradient_bytes});
     norm.regions = {read(kGradients), write(kScalars)};
     sink.take(norm);
-    ShardOperations(step, sink).emit_all();
+    ShardOperations(step, sink).update_all();
 }
 
 }  // namespace oomb::schedule

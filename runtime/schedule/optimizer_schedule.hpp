@@ -5,8 +5,8 @@
 // through a parameter or hold many. The states of a shard are m, v and, where the compute type is narrower than the
 // accumulator, the master weights. The first shards have them in HBM. Those of the others come from the host to a slot
 // of a ring, are updated there and go back: the fetch of a shard runs beside the update and the store of the ones
-// before. The ring lives in this phase alone and shares its bytes with the buffers of a chunk, so the first fetch has
-// to wait for the last chunk; a ring of its own could start before, and would save the time of one fetch per step.
+// before. The ring shares its bytes with nothing, so the fetches of the first shards, which find it empty, already run
+// in the backward of the step's last chunk, behind its compute.
 
 #include "runtime/schedule/operation.hpp"
 #include "runtime/schedule/step_shape.hpp"
@@ -37,7 +37,12 @@ struct OptimizerShards {
 // run.resident_shards must not be auto.
 OptimizerShards optimizer_shards(const StepShape& step);
 
-// Global gradient norm, then for each shard: fetch_state if its home is the host, optimizer, store_state.
+// The fetches of the first ring_slots() shards whose home is the host, one per call: the backward of the step's last
+// chunk calls it after each layer, whose own copies then go first. After layer 0: all that are left.
+void fetch_first_shards(const StepShape& step, std::int64_t layer, OperationSink& sink);
+
+// Global gradient norm, then for each shard: fetch_state if its home is the host and it has not been fetched yet,
+// optimizer, store_state.
 void generate_optimizer(const StepShape& step, OperationSink& sink);
 
 }  // namespace oomb::schedule

@@ -41,7 +41,7 @@ namespace oomb::schedule {
     X(kQueryGradient, "query_gradient", "[chunk, query heads, head size] summed over windows, accumulator type")    \
     X(kWorkspace, "workspace", "constants, page lists and working memory of kernels and libraries on the GPU")      \
     X(kOptimizerShard, "optimizer_shard",                                                                           \
-      "states of a shard on their way from and to the host, in the optimizer's phase")                              \
+      "ring of shards on their way from and to the host, from the step's last chunk on")                            \
     X(kScalars, "scalars", "sums of losses and of squared gradients, float64")                                      \
     X(kHostTokens, "host_tokens", "token and target numbers of the sequence")                                       \
     X(kHostStates, "host_states", "AdamW's m, v and master weights of the other shards")

@@ -100,11 +100,38 @@ TEST_CASE("held chunks: a number or all, and not beside kept inputs") {
     CHECK(to_run_configuration(flags).keep == Keep::kAuto);
     flags.keep = "o";
     CHECK(to_run_configuration(flags).keep == Keep::kOutput);
-    for (const std::string text : {"-1", "two", "1.5", ""}) {
+    for (const std::string text : {"-1", "two", "1.5", " "}) {
         flags.held_chunks = text;
         CHECK_THROWS_WITH_AS(to_run_configuration(flags),
                              doctest::Contains("allowed is auto, all or a whole number of chunks from 0"), UsageError);
     }
+}
+
+TEST_CASE("keep all: all chunks held, and no number that says otherwise") {
+    RunFlags flags = flags_with_context("1M");
+    flags.keep = "all";
+    for (const std::string held : {"", "all"}) {
+        flags.held_chunks = held;
+        const RunConfiguration run = to_run_configuration(flags);
+        CHECK(run.keep == Keep::kNone);
+        CHECK(run.held_chunks.mode == Amount::Mode::kAll);
+    }
+    for (const std::string held : {"0", "3", "auto"}) {
+        flags.held_chunks = held;
+        CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                             doctest::Contains(("--keep all with --held-chunks " + held).c_str()), UsageError);
+    }
+    flags.held_chunks = "";
+    for (const std::string kept : {"0", "7", "auto"}) {
+        flags.kept_pages = kept;
+        CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                             doctest::Contains(("--keep all with --kept-pages " + kept).c_str()), UsageError);
+    }
+    flags.kept_pages = "all";
+    flags.keep = "everything";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--keep: found \"everything\", allowed is none, x, o, xo, all, auto"),
+                         UsageError);
 }
 
 TEST_CASE("kept pages: auto, all or a number") {

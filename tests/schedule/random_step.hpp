@@ -154,7 +154,7 @@ inline void generate_step(const ModelShape& model, const RunConfiguration& run, 
                           std::int64_t sequences = 1) {
     const schedule::StepShape step(model, run);
     for (std::int64_t sequence = 0; sequence < sequences; ++sequence) {
-        schedule::SequenceGenerator(step, sequence, sequence == 0, sink).generate();
+        schedule::SequenceGenerator(step, sequence, sequences, sink).generate();
     }
     schedule::generate_optimizer(step, sink);
 }

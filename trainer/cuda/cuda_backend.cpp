@@ -1,5 +1,6 @@
 #include "trainer/cuda/cuda_backend.hpp"
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "runtime/core/splitmix.hpp"
 #include "runtime/device/check.hpp"
 #include "trainer/executor/dispatch.hpp"
+#include "trainer/executor/rehearsal.hpp"
 #include "trainer/weights/convert.hpp"
 #include "trainer/weights/random_weights.hpp"
 
@@ -58,20 +60,18 @@ CudaBackend<T>::CudaBackend(const schedule::Plan& plan, CudaBackendOptions optio
     hbm_ = std::make_unique<device::HbmArena>(plan.arena_bytes[static_cast<int>(Tier::kHbm)]);
     device::HostArenaOptions pinning;
     pinning.numa_node = device_.numa_node;
-    pinning.progress = options_.progress;
+    pinning.progress = options_.progress.reserving;
     host_ = std::make_unique<device::HostArena>(plan.arena_bytes[static_cast<int>(Tier::kHost)], pinning);
-    memory_ = std::make_unique<PlannedMemory>(plan, PlannedMemory::Arenas{hbm_->view().base, host_->view().base});
+    map_arenas();
     streams_ = std::make_unique<EngineStreams>(plan, hbm_->view(), host_->view(), options_.streams);
-    OOMB_CUDA(cudaMemset(hbm_->view().base, 0, hbm_->bytes()));
-    OOMB_CUDA(cudaMemcpy(workspace(workspace_.frequencies), frequencies_.inverse_frequency.data(),
-                         frequencies_.inverse_frequency.size() * sizeof(float), cudaMemcpyHostToDevice));
     products_ = std::make_unique<MatrixProducts>(stream(), workspace(workspace_.library), workspace_.library_bytes,
                                                  plan.run.deterministic);
     if (std::is_same_v<T, BFloat16> && !options_.plain_attention) {
         library_attention_ = std::make_unique<CudnnAttention>(stream(), plan.run.deterministic);
-        prepare_attention();
     }
-    OOMB_CUDA(cudaDeviceSynchronize());
+    rehearse();
+    OOMB_CUDA(cudaMemcpy(workspace(workspace_.frequencies), frequencies_.inverse_frequency.data(),
+                         frequencies_.inverse_frequency.size() * sizeof(float), cudaMemcpyHostToDevice));
 }
 
 template <class T>
@@ -94,25 +94,40 @@ void CudaBackend<T>::check_workspaces() const {
     fits(kernels::cuda::column_sums_workspace_bytes<T>(rows, model_.hidden), "column_sums");
 }
 
-// The windows that the plan's context leads to, so that no step has to build a plan of cuDNN's.
 template <class T>
-void CudaBackend<T>::prepare_attention() {
-    const schedule::StepShape step(plan_.model, plan_.run);
-    const auto prepare = [&](std::int64_t rows, std::int64_t keys, bool causal) {
-        const AttentionWindow window{rows, keys, model_.query_heads, model_.kv_heads, model_.head_dim, causal};
-        library_supports(window, false);
-        library_supports(window, true);
-    };
-    for (std::int64_t chunk = 0; chunk < step.chunks(); ++chunk) {
-        const std::int64_t rows = step.tokens_of(chunk), history = step.first_token(chunk);
-        prepare(rows, rows, true);
-        if (history >= plan_.run.window_tokens) {
-            prepare(rows, plan_.run.window_tokens, false);
-        }
-        if (history % plan_.run.window_tokens != 0) {
-            prepare(rows, history % plan_.run.window_tokens, false);
+void CudaBackend<T>::map_arenas() {
+    memory_ = std::make_unique<PlannedMemory>(plan_, PlannedMemory::Arenas{hbm_->view().base, host_->view().base});
+}
+
+template <class T>
+void CudaBackend<T>::clear() {
+    OOMB_CUDA(cudaMemset(hbm_->view().base, 0, hbm_->bytes()));
+    OOMB_CUDA(cudaDeviceSynchronize());
+}
+
+// On zeros, past the engines: neither tickets, nor phases, nor what counts as touched know of it.
+template <class T>
+void CudaBackend<T>::rehearse() {
+    const auto begin = std::chrono::steady_clock::now();
+    const std::vector<Issued> operations = rehearsal_of(plan_, layout_);
+    clear();
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+        const OperationContext context(operations[i].operation, *memory_);
+        const device::ErrorScope scope(context);
+        Dispatch::run(*this, operations[i]);
+        if (options_.progress.preparing) {
+            options_.progress.preparing(static_cast<std::int64_t>(i) + 1, static_cast<std::int64_t>(operations.size()));
         }
     }
+    OOMB_CUDA(cudaStreamSynchronize(stream()));
+    clear();
+    map_arenas();
+    preparation_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+template <class T>
+std::int64_t CudaBackend<T>::library_plans() const {
+    return products_->plans() + (library_attention_ ? library_attention_->graphs() : 0);
 }
 
 template <class T>

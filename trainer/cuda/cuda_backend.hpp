@@ -16,6 +16,7 @@
 #include "runtime/schedule/region_sizes.hpp"
 #include "trainer/cuda/cudnn_attention.hpp"
 #include "trainer/cuda/engine_streams.hpp"
+#include "trainer/cuda/make_cuda_backend.hpp"
 #include "trainer/cuda/matrix_product.hpp"
 #include "trainer/executor/backend.hpp"
 #include "trainer/executor/optimizer_states.hpp"
@@ -26,7 +27,7 @@ namespace oomb::trainer {
 struct CudaBackendOptions {
     EngineStreamsOptions streams;
     bool plain_attention = false;  // our plain kernels instead of cuDNN; always so in fp32
-    std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress;  // of reserving host memory
+    StartProgress progress;
 };
 
 // The scalars region.
@@ -41,8 +42,10 @@ class CudaBackend : public Backend {
     using A = kernels::Accumulator<T>;
 
   public:
-    // `plan` outlives the backend. Opens the GPU, reserves both arenas, prepares cuDNN for the windows of the plan's
-    // context. Throws DeviceUnavailableError, DoesNotFitError, CudaError. Weights start undefined, the rest zero.
+    // `plan` outlives the backend. Opens the GPU, reserves both arenas, and rehearses: one operation of every shape
+    // that a step of the plan's context has is carried out on zeros, so that such a step makes no plan of a library's
+    // and loads no kernel. Throws DeviceUnavailableError, DoesNotFitError, CudaError; Error where a library refuses a
+    // shape. Weights start undefined, the rest zero.
     explicit CudaBackend(const schedule::Plan& plan, CudaBackendOptions options = {});
     ~CudaBackend() override;
 
@@ -62,6 +65,8 @@ class CudaBackend : public Backend {
     double phase_seconds(schedule::Phase phase) const override { return streams_->phase_seconds(phase); }
     std::int64_t touched_bytes(Tier tier) const override { return memory_->touched_bytes(tier); }
     std::int64_t library_peak_bytes() const override { return 0; }  // libraries work inside the arena
+    std::int64_t library_plans() const override;
+    double preparation_seconds() const override { return preparation_seconds_; }
 
     std::string device_name() const override { return device_.name; }
     CopyTotals copied(schedule::Engine engine) const override { return streams_->copied(engine); }
@@ -74,8 +79,10 @@ class CudaBackend : public Backend {
     using Issued = issue::IssuedOperation;
 
     // cuda_backend.cpp
-    void prepare_attention();
     void check_workspaces() const;
+    void map_arenas();
+    void clear();
+    void rehearse();
 
     // linear.cpp
     void linear_qkv(const Issued& issued);
@@ -154,6 +161,7 @@ class CudaBackend : public Backend {
     std::vector<std::byte> values_;                      // what weight() and gradient() return
     StepSettings settings_;
     double gradient_scale_ = 1.0;  // of the step's clipping
+    double preparation_seconds_ = 0.0;
 };
 
 extern template class CudaBackend<BFloat16>;

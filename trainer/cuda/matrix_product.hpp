@@ -49,6 +49,8 @@ class MatrixProducts {
     // Enqueues the product. The first of a shape chooses an algorithm, which it keeps; no memory of the GPU is
     // allocated. Throws Error naming shape and types when cuBLASLt refuses.
     void multiply(const Product& product);
+    // Shapes, alignments and types that an algorithm has been chosen for.
+    std::int64_t plans() const { return static_cast<std::int64_t>(plans_.size()); }
 
   private:
     struct Plan;
