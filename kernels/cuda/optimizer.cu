@@ -120,6 +120,16 @@ void launch_adamw(const AdamWStep<T, G>& args, cudaStream_t stream) {
     check_launch("adamw_step");
 }
 
+__global__ void __launch_bounds__(kBlock)
+    split_kernel(const float* masters, BFloat16* weights, std::uint16_t* remainders, std::int64_t count) {
+    const std::int64_t i = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
+    if (i < count) {
+        const SplitWeight split = split_weight(masters[i]);
+        weights[i] = split.weight;
+        remainders[i] = split.remainder;
+    }
+}
+
 template <class T, int N>
 __global__ void __launch_bounds__(kBlock) squares_kernel(const T* values, std::int64_t count, double* partials) {
     const std::int64_t stride = std::int64_t{gridDim.x} * kBlock * N;
@@ -194,6 +204,14 @@ void adamw_step(const AdamWStep<T, G>& args, cudaStream_t stream) {
         }
     }
     launch_adamw<Masters::kWhole>(args, stream);
+}
+
+void split_masters(const float* masters, BFloat16* weights, std::uint16_t* remainders, std::int64_t count,
+                   cudaStream_t stream) {
+    if (count > 0) {
+        split_kernel<<<blocks_for(count, kBlock), kBlock, 0, stream>>>(masters, weights, remainders, count);
+        check_launch("split_masters");
+    }
 }
 
 std::size_t sum_of_squares_workspace_bytes() {
