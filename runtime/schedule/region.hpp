@@ -11,40 +11,40 @@
 namespace oomb::schedule {
 
 // X(name, text, what a user reads in the plan)
-#define OOMB_REGIONS(X)                                                                                              \
-    X(kWeights, "weights", "parameters in the compute type")                                                         \
-    X(kMasterWeights, "master_weights", "parameters in fp32, or what bf16 weights leave out of them (remainders)")   \
-    X(kGradients, "gradients", "parameter gradients in the gradient type")                                           \
-    X(kVectorGradients, "vector_gradients", "those of norm weights and biases, where the gradient type is narrower") \
-    X(kMoments, "optimizer_moments", "AdamW's m and v in the accumulator type")                                      \
-    X(kTokens, "chunk_tokens", "token and target numbers of a chunk, two slots")                                     \
-    X(kLayerInput, "layer_inputs", "[chunk, hidden] input of a layer, a slot per layer (and held chunk) or a ring")  \
-    X(kAttentionOutput, "attention_outputs", "[chunk, query heads, head size] of a layer, slots as above")           \
-    X(kLogSumExp, "log_sum_exp", "[chunk, query heads] of a layer, slots as above")                                  \
-    X(kNormed, "normed", "[chunk, hidden] after RMSNorm")                                                            \
-    X(kQkv, "qkv", "[chunk, q + k + v] linear outputs, in backward their gradients")                                 \
-    X(kQuery, "query", "[chunk, query heads, head size] after RoPE")                                                 \
-    X(kOutputSum, "output_sum", "attention output summed over windows, accumulator type")                            \
-    X(kOutputPart, "output_part", "attention output over one window")                                                \
-    X(kLogSumExpPart, "log_sum_exp_part", "log-sum-exp over one window")                                             \
-    X(kAttentionScratch, "attention_scratch", "workspace of attention over one window")                              \
-    X(kMiddle, "middle", "[chunk, hidden] residual stream between attention and MLP")                                \
-    X(kGateUp, "gate_up", "[chunk, 2 ffn] gate and up, in backward their gradients")                                 \
-    X(kFfnActivation, "ffn_activation", "[chunk, ffn] after SwiGLU")                                                 \
-    X(kFfnGradient, "ffn_gradient", "[chunk, ffn] gradient of the above")                                            \
-    X(kFinalHidden, "final_hidden", "[chunk, hidden] output of the last layer")                                      \
-    X(kTileNormed, "tile_normed", "[row tile, hidden] after the final RMSNorm")                                      \
-    X(kLogits, "logits", "[row tile, vocabulary], in place their gradient")                                          \
-    X(kStreamGradient, "stream_gradient", "[chunk, hidden] gradient of the residual stream")                         \
-    X(kNormedGradient, "normed_gradient", "[chunk, hidden] gradient at a norm's output")                             \
-    X(kOutputGradient, "output_gradient", "[chunk, query heads, head size] gradient of attention's output")          \
-    X(kDelta, "delta", "[chunk, query heads] rowsum(dO * O), accumulator type")                                      \
-    X(kQueryGradient, "query_gradient", "[chunk, query heads, head size] summed over windows, accumulator type")     \
-    X(kWorkspace, "workspace", "constants, page lists and working memory of kernels and libraries on the GPU")       \
-    X(kOptimizerShard, "optimizer_shard",                                                                            \
-      "states of a shard on their way from and to the host, in the optimizer's phase")                               \
-    X(kScalars, "scalars", "sums of losses and of squared gradients, float64")                                       \
-    X(kHostTokens, "host_tokens", "token and target numbers of the sequence")                                        \
+#define OOMB_REGIONS(X)                                                                                             \
+    X(kWeights, "weights", "parameters in the compute type")                                                        \
+    X(kMasterWeights, "master_weights", "fp32 parameters beside bf16 ones, or their remainders")                    \
+    X(kGradients, "gradients", "parameter gradients (--gradient-dtype)")                                            \
+    X(kVectorGradients, "vector_gradients", "fp32 gradients of norms and biases beside bf16 ones")                  \
+    X(kMoments, "optimizer_moments", "AdamW's m and v in the accumulator type")                                     \
+    X(kTokens, "chunk_tokens", "token and target numbers of a chunk, two slots")                                    \
+    X(kLayerInput, "layer_inputs", "[chunk, hidden] input of a layer, a slot per layer (and held chunk) or a ring") \
+    X(kAttentionOutput, "attention_outputs", "[chunk, query heads, head size] of a layer, slots as above")          \
+    X(kLogSumExp, "log_sum_exp", "[chunk, query heads] of a layer, slots as above")                                 \
+    X(kNormed, "normed", "[chunk, hidden] after RMSNorm")                                                           \
+    X(kQkv, "qkv", "[chunk, q + k + v] linear outputs, in backward their gradients")                                \
+    X(kQuery, "query", "[chunk, query heads, head size] after RoPE")                                                \
+    X(kOutputSum, "output_sum", "attention output summed over windows, accumulator type")                           \
+    X(kOutputPart, "output_part", "attention output over one window")                                               \
+    X(kLogSumExpPart, "log_sum_exp_part", "log-sum-exp over one window")                                            \
+    X(kAttentionScratch, "attention_scratch", "workspace of attention over one window")                             \
+    X(kMiddle, "middle", "[chunk, hidden] residual stream between attention and MLP")                               \
+    X(kGateUp, "gate_up", "[chunk, 2 ffn] gate and up, in backward their gradients")                                \
+    X(kFfnActivation, "ffn_activation", "[chunk, ffn] after SwiGLU")                                                \
+    X(kFfnGradient, "ffn_gradient", "[chunk, ffn] gradient of the above")                                           \
+    X(kFinalHidden, "final_hidden", "[chunk, hidden] output of the last layer")                                     \
+    X(kTileNormed, "tile_normed", "[row tile, hidden] after the final RMSNorm")                                     \
+    X(kLogits, "logits", "[row tile, vocabulary], in place their gradient")                                         \
+    X(kStreamGradient, "stream_gradient", "[chunk, hidden] gradient of the residual stream")                        \
+    X(kNormedGradient, "normed_gradient", "[chunk, hidden] gradient at a norm's output")                            \
+    X(kOutputGradient, "output_gradient", "[chunk, query heads, head size] gradient of attention's output")         \
+    X(kDelta, "delta", "[chunk, query heads] rowsum(dO * O), accumulator type")                                     \
+    X(kQueryGradient, "query_gradient", "[chunk, query heads, head size] summed over windows, accumulator type")    \
+    X(kWorkspace, "workspace", "constants, page lists and working memory of kernels and libraries on the GPU")      \
+    X(kOptimizerShard, "optimizer_shard",                                                                           \
+      "states of a shard on their way from and to the host, in the optimizer's phase")                              \
+    X(kScalars, "scalars", "sums of losses and of squared gradients, float64")                                      \
+    X(kHostTokens, "host_tokens", "token and target numbers of the sequence")                                       \
     X(kHostStates, "host_states", "AdamW's m, v and master weights of the other shards")
 
 enum class RegionName : std::uint8_t {
