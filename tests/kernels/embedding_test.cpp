@@ -41,7 +41,7 @@ TEST_CASE_TEMPLATE("a gradient stored in the type of the activations is rounded 
     using T = typename Set::Storage;
     check_embedding<Set, T>();
     typename Set::template Buffer<std::int32_t> ids(std::vector<std::int32_t>(100, 0));
-    typename Set::template Buffer<T> dy(std::vector<T>(100, T(0x1p-9F))), d_table({T(1.0F)});
+    typename Set::template Buffer<T> dy(std::vector<T>(100, T(0x1p-9F))), d_table(std::vector<T>{T(1.0F)});
     Set::template embedding_backward<T>({ids.data(), dy.data(), d_table.data(), 100, 1, 1});
     CHECK(widen(d_table.values()) == widen(narrow<T>({1 + 100 * 0x1p-9})));
 }

@@ -2,17 +2,13 @@
 
 #include <algorithm>
 
-#include "tests/trainer/step_case.hpp"
+#include "tests/trainer/accumulated.hpp"
 
 namespace oomb::testing {
 namespace {
 
 using schedule::Kind;
-using trainer::ParameterKind;
 using trainer::StateArray;
-
-// Largest relative error of one rounding to bf16, which has 8 significant bits.
-constexpr double kBf16Roundoff = 0x1p-8;
 
 RunConfiguration bf16_run(const Way& way = {}) {
     RunConfiguration run = step_run(DType::kF32, way);
@@ -24,14 +20,6 @@ ModelShape biased_shape() {
     ModelShape shape = busy_shape();
     shape.output_bias = true;
     return shape;
-}
-
-std::vector<trainer::SequenceView> views_of(const StepCase& step) {
-    std::vector<trainer::SequenceView> views;
-    for (const TestSequence& sequence : step.sequences) {
-        views.push_back(sequence.view());
-    }
-    return views;
 }
 
 // A backend on weights that bf16 holds exactly, so that no master weight begins at a tie.
@@ -84,61 +72,6 @@ TEST_CASE("bf16 gradients of the CPU are no farther from float64 than PyTorch's"
         worst = std::max(worst, ours[i] / theirs[i]);
     }
     MESSAGE("error at most ", worst, " of PyTorch's");
-}
-
-// The matrices whose gradient an operation adds to.
-std::vector<ParameterKind> written_by(Kind kind) {
-    switch (kind) {
-        case Kind::kLinearQkvWeightGradient:
-            return {ParameterKind::kQWeight, ParameterKind::kKWeight, ParameterKind::kVWeight};
-        case Kind::kLinearOutputWeightGradient:
-            return {ParameterKind::kOWeight};
-        case Kind::kLinearGateUpWeightGradient:
-            return {ParameterKind::kGateWeight, ParameterKind::kUpWeight};
-        case Kind::kLinearDownWeightGradient:
-            return {ParameterKind::kDownWeight};
-        case Kind::kLinearHeadWeightGradient:
-            return {ParameterKind::kHead};
-        case Kind::kEmbeddingBackward:
-            return {ParameterKind::kEmbedding};
-        default:
-            return {};
-    }
-}
-
-double norm_of(const std::vector<double>& values, const trainer::ParameterLayout& layout, std::size_t parameter) {
-    double squares = 0;
-    for (std::int64_t i = layout.offset(parameter); i < layout.offset(parameter + 1); ++i) {
-        squares += values[i] * values[i];
-    }
-    return std::sqrt(squares);
-}
-
-// Gradients of a step, and of each parameter how often something was added to its gradient and the sum of the norms
-// that it had after each time.
-struct Accumulated {
-    std::vector<double> gradients;
-    std::vector<std::int64_t> times;
-    std::vector<double> norms;
-};
-
-Accumulated accumulate(const RunConfiguration& run, const ModelShape& shape) {
-    Training training(run, {}, shape);
-    const auto& layout = training.backend.layout();
-    Accumulated result{
-        {}, std::vector<std::int64_t>(layout.parameters().size()), std::vector<double>(layout.parameters().size())};
-    training.backend.on_done = [&](const schedule::Operation& operation) {
-        for (const ParameterKind kind : written_by(operation.id.kind)) {
-            const bool in_layer = kind != ParameterKind::kHead && kind != ParameterKind::kEmbedding;
-            const std::size_t parameter = layout.index(kind, in_layer ? operation.id.layer : -1);
-            ++result.times[parameter];
-            result.norms[parameter] +=
-                norm_of(values_of<double>(training.backend, &trainer::Backend::gradient), layout, parameter);
-        }
-    };
-    training.executor.compute_gradients(views_of(training.step), {});
-    result.gradients = values_of<double>(training.backend, &trainer::Backend::gradient);
-    return result;
 }
 
 // Gradients do not feed back within a step, so all that is added is the same in both runs, and the error of a gradient
@@ -241,11 +174,6 @@ TEST_CASE("a gradient that is not finite is named, in bf16 and in the vectors' o
         CHECK_THROWS_WITH_AS(training.executor.compute_gradients(views_of(training.step), {}),
                              doctest::Contains(expected.c_str()), NumericError);
     }
-}
-
-// Between two bf16 numbers of which the one nearer to zero is even: whole masters are rounded to it, split ones not.
-bool is_tie_down(float master) {
-    return (std::bit_cast<std::uint32_t>(master) & 0x1ffffU) == 0x8000U;
 }
 
 // Steps in which all masters, moments and weights were equal. A weight at a tie is rounded another way (of 12,000
