@@ -99,6 +99,11 @@ class Changes {
         });
         add(changes, run_.compute == DType::kF64, "--dtype fp32",
             [](auto& run) { run.compute = run.accumulator = DType::kF32; });
+        const bool narrow = run_.compute == DType::kBF16;
+        add(changes, narrow && run_.optimizer && !run_.split_masters, "--master-weights remainder",
+            [](auto& run) { run.split_masters = true; });
+        add(changes, narrow && !run_.bf16_gradients, "--gradient-dtype bf16",
+            [](auto& run) { run.bf16_gradients = true; });
         return beyond_time(std::move(changes));
     }
 

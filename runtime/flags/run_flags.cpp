@@ -100,6 +100,18 @@ void read_kept(const RunFlags& flags, RunConfiguration& run) {
     }
 }
 
+bool wants_bf16_gradients(const std::string& text, DType accumulator) {
+    if (text.empty()) {
+        return false;
+    }
+    const bool bf16 = choose<bool>("--gradient-dtype", text, {{"fp32", false}, {"bf16", true}});
+    if (accumulator == DType::kF64) {
+        fail<UsageError>("--gradient-dtype {} with --dtype fp64: in the oracle mode gradients are fp64; leave it out",
+                         text);
+    }
+    return bf16;
+}
+
 void add_what(CLI::App& app, RunFlags& flags) {
     app.add_option("--model", flags.model, "Hugging Face folder, or a config.json: the shape of the model")
         ->type_name("DIR_OR_CONFIG")
@@ -119,6 +131,19 @@ void add_what(CLI::App& app, RunFlags& flags) {
            "mode, everything in float64")
         ->type_name("bf16|fp32|fp64")
         ->default_str("bf16 with --device cuda, fp32 with cpu")
+        ->group(kWhat);
+    app.add_option("--gradient-dtype", flags.gradient_dtype,
+                   "of the gradients of weight matrices, with --dtype bf16. bf16: half the memory, and a rounding to "
+                   "bf16 each time that a chunk adds to one; those of norm weights and biases stay fp32")
+        ->type_name("fp32|bf16")
+        ->default_str("fp32; fp64 with --dtype fp64")
+        ->group(kWhat);
+    app.add_option(
+           "--master-weights", flags.master_weights,
+           "how AdamW keeps fp32 weights beside bf16 ones. fp32: 4 bytes each; remainder: only the 16 bits that "
+           "bf16 leaves out, 2 bytes, and the same fp32 weights bit for bit")
+        ->type_name("fp32|remainder")
+        ->default_str(flags.master_weights)
         ->group(kWhat);
     app.add_flag("--deterministic", flags.deterministic,
                  "the same bits twice, wherever pages lie. On cuda attention's backward is then slower and needs more "
@@ -166,7 +191,7 @@ void add_places(CLI::App& app, RunFlags& flags) {
         "K/V pages, counted over all layers, that stay in GPU memory under --offload host. auto: as many as the budget "
         "holds; ring: none, GPU memory does not depend on the context");
     add("--optimizer-states", flags.optimizer_states, "hbm|host|auto", flags.optimizer_states,
-        "where AdamW's m and v (and fp32 weights beside bf16 ones) lie. host: they pass through GPU memory once per "
+        "where AdamW's m and v (and --master-weights) lie. host: they pass through GPU memory once per "
         "step. auto: as many in GPU memory as kept pages leave room for, the rest on the host");
     const std::string free = " with --device cuda; with cpu both tiers share what this machine has free";
     add("--gpu-memory", flags.gpu_memory, "SIZE", kDefaultGpuMemory + free,
@@ -198,6 +223,8 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
     run.compute = choose<DType>("--dtype", flags.dtype.empty() ? (cuda ? "bf16" : "fp32") : flags.dtype,
                                 {{"bf16", DType::kBF16}, {"fp32", DType::kF32}, {"fp64", DType::kF64}});
     run.accumulator = run.compute == DType::kF64 ? DType::kF64 : DType::kF32;
+    run.bf16_gradients = wants_bf16_gradients(flags.gradient_dtype, run.accumulator);
+    run.split_masters = choose<bool>("--master-weights", flags.master_weights, {{"fp32", false}, {"remainder", true}});
     run.optimizer = !flags.no_optimizer;
     run.deterministic = flags.deterministic;
     run.resident_shards = choose<Amount>(

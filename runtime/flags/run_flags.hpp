@@ -31,7 +31,9 @@ struct RunFlags {
     std::string gpu_memory;   // empty: not given
     std::string host_memory;  // empty: not given
     std::string device = "cpu";
-    std::string dtype;  // empty: bf16 on cuda, fp32 on cpu
+    std::string dtype;           // empty: bf16 on cuda, fp32 on cpu
+    std::string gradient_dtype;  // empty: as sums, fp32 or fp64
+    std::string master_weights = "fp32";
     bool no_optimizer = false;
     bool deterministic = false;
 };

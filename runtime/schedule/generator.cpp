@@ -32,10 +32,13 @@ void SequenceGenerator::generate() {
     if (sequence_ == 0) {
         begin_chunk(Phase::kFill, 0);
         InlineVector<RegionUse, 8> regions = {write(RegionName::kGradients), write(RegionName::kScalars)};
+        if (step_.vectors_apart()) {
+            regions.push_back(vector_gradients());
+        }
         if (step_.run().device == DeviceKind::kCuda) {
             regions.push_back(write(RegionName::kWorkspace));  // never begun: it lives all step
         }
-        emit_pass(Kind::kZeroGradients, 0, step_.model().parameters() * step_.accumulator_bytes(), regions);
+        emit_pass(Kind::kZeroGradients, 0, step_.all_gradient_bytes(), regions);
     }
     for (std::int64_t chunk = 0; chunk + 1 < step_.chunks(); ++chunk) {
         fill_chunk(chunk);
@@ -65,7 +68,8 @@ void SequenceGenerator::gradient_chunk(std::int64_t chunk) {
         }
     }
     emit_pass(
-        Kind::kEmbeddingBackward, 0, 3 * rows_ * step_.model().hidden * step_.accumulator_bytes(),
+        Kind::kEmbeddingBackward, 0,
+        rows_ * step_.model().hidden * (step_.accumulator_bytes() + 2 * step_.gradient_bytes()),
         {end(RegionName::kStreamGradient), read(RegionName::kTokens, token_slot()), write(RegionName::kGradients)});
 }
 
@@ -116,6 +120,10 @@ void SequenceGenerator::emit_page_copies(Kind kind, Engine engine, std::int64_t 
     operation.engine = engine;
     operation.requests.push_back({use, pages, pages.count});
     emit(operation);
+}
+
+RegionUse SequenceGenerator::vector_gradients() const {
+    return write(step_.vectors_apart() ? RegionName::kVectorGradients : RegionName::kGradients);
 }
 
 std::int32_t SequenceGenerator::slot(std::int64_t layer) const {

@@ -43,6 +43,7 @@ class SequenceGenerator {
     void emit_pass(Kind kind, std::int64_t layer, std::int64_t bytes, InlineVector<RegionUse, 8> regions);
     void emit_page_copies(Kind kind, Engine engine, std::int64_t layer, std::int64_t part, PageUse use,
                           const PageSet& pages);
+    RegionUse vector_gradients() const;
     std::int32_t slot(std::int64_t layer) const;
     RegionUse in_slot(RegionUse use, std::int64_t layer) const;
     std::int32_t token_slot() const { return static_cast<std::int32_t>(chunk_ % 2); }

@@ -13,8 +13,9 @@ namespace oomb::schedule {
 // X(name, text, what a user reads in the plan)
 #define OOMB_REGIONS(X)                                                                                             \
     X(kWeights, "weights", "parameters in the compute type")                                                        \
-    X(kMasterWeights, "master_weights", "parameters in the accumulator type, where the compute type is narrower")   \
-    X(kGradients, "gradients", "parameter gradients in the accumulator type")                                       \
+    X(kMasterWeights, "master_weights", "fp32 parameters beside bf16 ones, or their remainders")                    \
+    X(kGradients, "gradients", "parameter gradients (--gradient-dtype)")                                            \
+    X(kVectorGradients, "vector_gradients", "fp32 gradients of norms and biases beside bf16 ones")                  \
     X(kMoments, "optimizer_moments", "AdamW's m and v in the accumulator type")                                     \
     X(kTokens, "chunk_tokens", "token and target numbers of a chunk, two slots")                                    \
     X(kLayerInput, "layer_inputs", "[chunk, hidden] input of a layer, a slot per layer (and held chunk) or a ring") \

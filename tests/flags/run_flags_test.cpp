@@ -163,6 +163,48 @@ TEST_CASE("optimizer states: hbm, host or auto") {
                          UsageError);
 }
 
+TEST_CASE("gradient dtype: fp32 or bf16, the latter beside bf16 weights alone") {
+    RunFlags flags = flags_with_context("1M");
+    CHECK(to_run_configuration(flags).gradient_type() == DType::kF32);
+    flags.dtype = "fp64";
+    CHECK(to_run_configuration(flags).gradient_type() == DType::kF64);
+    flags.gradient_dtype = "fp32";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--gradient-dtype fp32 with --dtype fp64: in the oracle mode"), UsageError);
+    flags.gradient_dtype = "bf16";
+    CHECK_THROWS_AS(to_run_configuration(flags), UsageError);
+    flags.dtype = "fp32";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--gradient-dtype bf16 with --dtype fp32: gradients can't be narrower"),
+                         UsageError);
+    flags.dtype = "bf16";
+    CHECK(to_run_configuration(flags).gradient_type() == DType::kBF16);
+    flags.gradient_dtype = "fp32";
+    CHECK(to_run_configuration(flags).gradient_type() == DType::kF32);
+    flags.gradient_dtype = "fp16";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--gradient-dtype: found \"fp16\", allowed is fp32, bf16"), UsageError);
+}
+
+TEST_CASE("master weights: fp32 or remainder, the latter beside bf16 weights alone") {
+    RunFlags flags = flags_with_context("1M");
+    CHECK(masters_text(to_run_configuration(flags)) == "none");
+    flags.master_weights = "remainder";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--master-weights remainder with --dtype fp32: only bf16 weights"),
+                         UsageError);
+    flags.dtype = "bf16";
+    for (const std::string text : {"fp32", "remainder"}) {
+        flags.master_weights = text;
+        CHECK(masters_text(to_run_configuration(flags)) == text);
+        CHECK(to_run_configuration(flags).split_masters == (text == "remainder"));
+    }
+    flags.master_weights = "split";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--master-weights: found \"split\", allowed is fp32, remainder"),
+                         UsageError);
+}
+
 TEST_CASE("free memory is the limit on the CPU unless both budgets are given") {
     RunFlags flags = flags_with_context("1K");
     CHECK(free_memory_limit_bytes(flags).value_or(0) > 0);

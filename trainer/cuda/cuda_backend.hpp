@@ -19,6 +19,7 @@
 #include "trainer/cuda/make_cuda_backend.hpp"
 #include "trainer/cuda/matrix_product.hpp"
 #include "trainer/executor/backend.hpp"
+#include "trainer/executor/gradient_places.hpp"
 #include "trainer/executor/optimizer_states.hpp"
 #include "trainer/executor/planned_memory.hpp"
 
@@ -58,7 +59,7 @@ class CudaBackend : public Backend {
     bool randomize_weights(std::uint64_t seed) override;
     TensorValues weight(std::size_t parameter) override;
     TensorValues gradient(std::size_t parameter) override;
-    // Where they lie in GPU memory, in the order of layout(). Only while idle.
+    // Where they lie in GPU memory, in the order of layout(). Only while idle, and without bf16 gradients.
     A* gradients() { return memory_->template idle<A>(schedule::RegionName::kGradients); }
     StepSums sums() const override;
     NonFinite find_non_finite() const override;
@@ -133,19 +134,34 @@ class CudaBackend : public Backend {
     void copy_state(const Issued& issued);
 
     const T* weight(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
-    A* gradient(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
+    // visit(pointer to its first element), in the type in which it is stored.
+    template <class Visit>
+    void write_gradient(const Issued& issued, ParameterKind kind, std::int64_t layer, const Visit& visit) {
+        const auto start = [&]<class E>(const GradientPlace& place) {
+            return memory_->write<E>(issued, place.region, place.region_elements);
+        };
+        visit_gradient<T>(gradient_places_.of(layout_.index(kind, layer)), start, visit);
+    }
+    A* vector_gradient(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
     std::int64_t row_in_chunk(const Issued& issued) const;
     std::byte* workspace(std::int64_t part) const;
-    void put_master(std::int64_t first, const A* values, std::int64_t count);
+    template <class E>
+    void put_masters(std::int64_t first, std::span<const E> values);
+    template <class E>
+    void get_masters(std::int64_t first, std::span<E> values) const;
+    template <class E>
+    void put_masters_of_device(std::int64_t first, const E* values, std::int64_t count);
+    void draw_weights(std::size_t parameter, std::uint64_t key);
     cudaStream_t stream() const { return streams_->compute(); }
     template <class E>
-    TensorValues read_back(schedule::RegionName region, std::size_t parameter);
+    TensorValues read_back(const E* values, std::size_t parameter);
 
     const schedule::Plan& plan_;
     const ModelShape& model_;
     const schedule::Workspace workspace_;
     const schedule::AttentionScratch scratch_;
     ParameterLayout layout_;
+    GradientPlaces gradient_places_;
     const schedule::OptimizerShards shards_;
     RopeFrequencies frequencies_;
     CudaBackendOptions options_;
@@ -158,7 +174,8 @@ class CudaBackend : public Backend {
     std::unique_ptr<MatrixProducts> products_;
     std::unique_ptr<CudnnAttention> library_attention_;  // null: plain kernels only
     std::vector<device::Copy> copies_;                   // of one operation, reused
-    std::vector<std::byte> values_;                      // what weight() and gradient() return
+    std::vector<std::byte> values_;                      // what weight() and gradient() return, and
+    std::vector<A> masters_;                             // weight() where there are master weights
     StepSettings settings_;
     double gradient_scale_ = 1.0;  // of the step's clipping
     double preparation_seconds_ = 0.0;

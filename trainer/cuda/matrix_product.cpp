@@ -147,6 +147,9 @@ const MatrixProducts::Plan& MatrixProducts::plan_of(const Product& p) {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.d_alignment);
     if (deterministic_) {
         prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
+    } else if (p.form == ProductForm::kWeightGradient && p.output == DType::kBF16) {  // parts of a sum stay fp32
+        prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+               static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     }
     cublasLtMatmulHeuristicResult_t result{};
     int results = 0;
