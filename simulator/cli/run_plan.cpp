@@ -56,7 +56,7 @@ ExitCode plan_run(const PlanFlags& all_flags, std::ostream& out, std::ostream& e
         if (const auto reason = why_unpredictable(plan, profile)) {
             time = fmt::format("\ntime of a step: not predicted, {}\n", *reason);
         } else {
-            prediction = simulate_step(plan, profile);
+            prediction = predict_step(plan, profile);
             time = render_time(*prediction);
         }
     }

@@ -101,7 +101,7 @@ std::optional<simulator::Prediction> predict(const schedule::Plan& plan,
     if (!profile || simulator::why_unpredictable(plan, *profile)) {
         return std::nullopt;
     }
-    return simulator::simulate_step(plan, *profile);
+    return simulator::predict_step(plan, *profile);
 }
 
 ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::string& command) {
