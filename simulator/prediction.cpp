@@ -100,11 +100,15 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
     return std::nullopt;
 }
 
-Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile) {
+namespace {
+
+Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, bool with_sequence) {
     const schedule::StepShape step(plan.model, plan.run);
     Clock clock(plan, profile);
     issue::Issuer issuer(plan, clock);
-    schedule::SequenceGenerator(step, 0, true, issuer).generate();
+    if (with_sequence) {
+        schedule::SequenceGenerator(step, 0, true, issuer).generate();
+    }
     OptimizerPhase optimizer(issuer, clock);
     schedule::generate_optimizer(step, optimizer);
     Prediction prediction = clock.so_far();
@@ -115,6 +119,16 @@ Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& prof
         prediction.peak_flops = peak->second.per_second;
     }
     return prediction;
+}
+
+}  // namespace
+
+Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile) {
+    return simulate(plan, profile, true);
+}
+
+Prediction simulate_optimizer(const schedule::Plan& plan, const HardwareProfile& profile) {
+    return simulate(schedule::in_larger_pages(plan, largest_page(plan)), profile, false);
 }
 
 Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile) {
