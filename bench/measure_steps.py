@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Seconds and bytes of steps of the Qwen2.5-7B shape on one GPU: lean, best and, beside them, a peer.
+"""Seconds and bytes of steps of the Qwen2.5-7B shape on one GPU: lean, best and, beside them, peers.
 
-    python bench/measure_steps.py --train build/bin/oomb-train --out FILE.json [--rows NAME,...] [--peers FOLDER]
+    python bench/measure_steps.py --train build/bin/oomb-train --out FILE.json [--rows NAME,...]
+        [--peers FOLDER --peer "hf.py --ctx 8192,8192,32768" --peer "hf_offload.py --ctx 131072" ...]
 
-Random weights and tokens. Rows named "step" run AdamW too, the others stop at the gradients. Every row is a process of its own; its first step warms up and is left out where there are
-more. --peers names a folder with the peers' programs (hf.py), run after the rows. One JSON file at the end: the
+Random weights and tokens. Rows named "step" run AdamW too, the others stop at the gradients; "traced" ones say where the
+time of a step went, by kind of operation. Every row is a process of its own; its first step warms up and is left out
+where there are more. --peers names a folder of peers' programs, run after the rows, each as a --peer says. One JSON file at the end: the
 readings, medians, the commands, the machine.
 """
 
@@ -16,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import trace_by_kind
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COMMON = ["--synthetic", "--device", "cuda", "--chunk", "8K"]
@@ -39,6 +43,8 @@ ROWS = {
     "256K best": ("256K", 1, [*BEST, "--window", "64K"]),
     "512K lean": ("512K", 1, [*LEAN, "--window", "32K"]),
     "512K best": ("512K", 1, [*BEST, "--window", "64K"]),
+    "32K lean traced": ("32K", 4, [*LEAN, "--window", "32K", "--trace"]),
+    "64K best traced": ("64K", 2, [*BEST, "--window", "64K", "--trace"]),
     "32K step": ("32K", 3, [*STEP, "--window", "32K"]),
     "128K step": ("128K", 2, [*STEP, "--window", "32K"]),
     "256K step": ("256K", 1, [*STEP, "--window", "32K"]),
@@ -54,9 +60,9 @@ def gpu_state():
 def measure(train, model, name):
     context, steps, flags = ROWS[name]
     with tempfile.TemporaryDirectory() as folder:
-        metrics = pathlib.Path(folder) / "metrics.jsonl"
-        command = [str(train), *COMMON, "--model", model, "--context", context, "--steps", str(steps), *flags,
-                   "--metrics", str(metrics)]
+        metrics, trace = pathlib.Path(folder) / "metrics.jsonl", pathlib.Path(folder) / "trace.jsonl"
+        command = [str(train), *COMMON, "--model", model, "--context", context, "--steps", str(steps), *flags]
+        command += [str(trace)] * (flags[-1] == "--trace") + ["--metrics", str(metrics)]
         begin = time.monotonic()
         run = subprocess.run(command, capture_output=True, text=True)
         row = {"row": name, "context": context, "command": " ".join(["oomb-train", *command[1:-2]]),
@@ -65,6 +71,9 @@ def measure(train, model, name):
             row["error"] = run.stderr[-2000:]
             return row
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+        if trace.exists():
+            _, records, _ = trace_by_kind.read_step(trace, None)
+            row["by_kind"] = trace_by_kind.summary(records)
     counted = lines[1:] if len(lines) > 1 else lines
     seconds = [line["seconds"]["total"] for line in counted]
     last = counted[-1]
@@ -85,11 +94,10 @@ def measure(train, model, name):
     return row
 
 
-def measure_peer(folder, contexts):
-    command = [sys.executable, "hf.py", "--ctx", contexts, "--layers", "28"]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+def measure_peer(folder, arguments):
+    run = subprocess.run([sys.executable, *arguments.split()], cwd=folder, capture_output=True, text=True)
     results = [json.loads(line[len("RESULT "):]) for line in run.stdout.splitlines() if line.startswith("RESULT ")]
-    return {"command": " ".join(command[1:]), "exit": run.returncode, "results": results,
+    return {"command": arguments, "exit": run.returncode, "results": results,
             **({"error": run.stderr[-2000:]} if run.returncode else {})}
 
 
@@ -100,22 +108,25 @@ def main():
     parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--model", default=str(ROOT / "models/qwen2.5-7b.json"))
     parser.add_argument("--peers", type=pathlib.Path)
-    parser.add_argument("--peer-contexts", default="8192,8192,32768,65536")
+    parser.add_argument("--peer", action="append", default=[], help="a program in that folder and its flags")
     arguments = parser.parse_args()
-    names = arguments.rows.split(",")
+    if arguments.peer and not arguments.peers:
+        parser.error("--peer needs --peers")
+    names = [name for name in arguments.rows.split(",") if name]
     if unknown := [name for name in names if name not in ROWS]:
         sys.exit(f"--rows: {', '.join(unknown)} unknown; there are {', '.join(ROWS)}")
     version = subprocess.run([str(arguments.train), "--version"], capture_output=True, text=True).stdout.strip()
-    result = {"oomb": version, "gpu_before": gpu_state(), "rows": []}
+    result = {"oomb": version, "gpu_before": gpu_state(), "rows": [], "peers": []}
     for name in names:
         row = measure(arguments.train.resolve(), arguments.model, name)
         result["rows"].append(row)
         found = f"{row['median_seconds']:.3f} s, {row['peak_bytes']['driver'] / 2**30:.1f} GiB" if row["exit"] == 0 else row["error"]
         print(f"{name}: {found}", flush=True)
         arguments.out.write_text(json.dumps(result, indent=1))
-    if arguments.peers:
-        result["peer"] = measure_peer(arguments.peers, arguments.peer_contexts)
-        print(json.dumps(result["peer"]["results"]), flush=True)
+    for peer in arguments.peer:
+        result["peers"].append(measure_peer(arguments.peers, peer))
+        print(json.dumps(result["peers"][-1]), flush=True)
+        arguments.out.write_text(json.dumps(result, indent=1))
     result["gpu_after"] = gpu_state()
     arguments.out.write_text(json.dumps(result, indent=1))
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the page of the gradient steps from what measure_steps.py wrote:
+"""Makes the page of the steps from what measure_steps.py wrote, in one file or in several of one commit:
 
-    bench/steps_page.py FILE.json docs/measurements/steps-h200
+    bench/steps_page.py FILE.json [FILE.json ...] docs/measurements/steps-h200
 """
 
 import json
@@ -13,48 +13,134 @@ GIB = 2**30
 # attention 592 forward and 525 backward TFLOP/s), nothing else counted: recomputing everything, and nothing.
 FLOORS = {"8K": (0.78, 0.62), "32K": (4.9, 3.5), "64K": (13.4, 9.8), "128K": (40.9, 30.7), "256K": (138.0, 106.0),
           "512K": (501.0, 390.0)}
+CONTEXTS = list(FLOORS)
+CONTEXT_TOKENS = {context: int(context[:-1]) * 1024 for context in CONTEXTS}
+KINDS = ["lean", "resident", "best"]
 
 
-def row_text(row, peers):
-    name, context = row["row"].split(maxsplit=1)[1], row["context"]
-    if row["exit"] != 0:
-        return f"| {context} | {name} | failed | | | | | | |"
-    floor = FLOORS[context][0 if name in ("lean", "resident") else 1]
-    hidden = row["copies"]["hidden_share"]
+def copied(row):
     moved = sum(row["copies"][side]["bytes"] for side in ("host_to_device", "device_to_host"))
-    peer = peers.get(context)
-    beside = f"{peer['sec']:.3g} s, {peer['alloc_GiB']:.1f} GiB" if peer else ""
-    seconds = row["median_seconds"]
-    return (f"| {context} | {name} | {seconds:.3f} s{'' if row['warm'] else ' (first step)'} | {seconds / floor:.2f} x {floor:g} s | "
-            f"{row['tokens_per_second']:,.0f} | {row['peak_bytes']['driver'] / GIB:.1f} GiB | {row['peak_bytes']['host'] / GIB:.1f} GiB | "
-            f"{f'{moved / GIB:.1f} GiB, {100 * hidden:.1f} % hidden' if moved > GIB else ''} | {beside} |")
+    return f"{moved / GIB:.1f} GiB, {100 * row['copies']['hidden_share']:.1f} % hidden" if moved > GIB else ""
 
 
-def main(source, out):
-    result = json.loads(Path(source).read_text())
+def memory(row):
+    return f"{row['peak_bytes']['driver'] / GIB:.1f} GiB | {row['peak_bytes']['host'] / GIB:.1f} GiB"
+
+
+def seconds_of(row):
+    return f"{row['median_seconds']:.3f} s{'' if row['warm'] else ' (first step)'}"
+
+
+def peer_text(peer):
+    return f"{peer['sec']:.3g} s, {peer['alloc_GiB']:.1f} GiB" if peer["status"] == "ok" else "does not fit"
+
+
+def gradient_row(row, peers):
+    kind, context = row["row"].split(maxsplit=1)[1], row["context"]
+    if row["exit"] != 0:
+        return f"| {context} | {kind} | failed | | | | | | |"
+    floor = FLOORS[context][kind == "best"]
+    return (f"| {context} | {kind} | {seconds_of(row)} | {row['median_seconds'] / floor:.2f} x {floor:g} s | "
+            f"{row['tokens_per_second']:,.0f} | {memory(row)} | {copied(row)} | {peers.get(context, '')} |")
+
+
+def whole_row(row):
+    if row["exit"] != 0:
+        return f"| {row['context']} | failed | | | | | |"
+    return (f"| {row['context']} | {seconds_of(row)} | {row['phases']['optimizer']:.2f} s | {row['tokens_per_second']:,.0f} | "
+            f"{memory(row)} | {copied(row)} |")
+
+
+def growth(sizes):
+    """Bytes per 10K tokens from the shortest to the longest context; sizes: [(tokens, bytes)]."""
+    (first, low), (last, high) = min(sizes), max(sizes)
+    return (high - low) / (last - first) * 1e4
+
+
+def growth_lines(rows, peers):
+    # Below twice the window GPU memory still follows the context.
+    programs = {"lean": [(CONTEXT_TOKENS[row["context"]], row["peak_bytes"]["driver"]) for name, row in rows.items()
+                         if name.endswith(" lean") and row["exit"] == 0 and CONTEXT_TOKENS[row["context"]] >= 65536]}
+    for peer in peers:
+        if peer["status"] == "ok":
+            programs.setdefault(f"{peer['peer']}, {peer['attn']} attention", []).append((peer["ctx"], peer["alloc_GiB"] * GIB))
+    found = {name: sorted(set(sizes)) for name, sizes in programs.items() if len({tokens for tokens, _ in sizes}) > 1}
+    return ["", "Growth of GPU memory per 10K tokens: " + "; ".join(
+        f"{name} {growth(sizes) / 1e6:,.1f} MB ({sizes[0][0] // 1024}K to {sizes[-1][0] // 1024}K)"
+        for name, sizes in found.items()) + "."] if found else []
+
+
+def kind_lines(name, summary):
+    """Compute operations that take 0.5 % and more, and the copies."""
+    whole = summary["step_seconds"]
+    shown = [kind for kind in summary["kinds"] if kind["share"] >= 0.005 or kind["engine"] != "compute"]
+    rest = sum(kind["seconds"] for kind in summary["kinds"] if kind not in shown)
+    return ["", f"## Where the time goes: {name}", "", f"{whole:.3f} s, of which the compute engine idles {summary['compute_idle_seconds']:.3f} s.", "",
+            "| engine | kind | operations | seconds | share |", "| --- | --- | --- | --- | --- |",
+            *[f"| {kind['engine']} | {kind['kind']} | {kind['operations']:,} | {kind['seconds']:.3f} | {100 * kind['share']:.1f} % |"
+              for kind in shown],
+            f"| compute | the others | | {rest:.3f} | {100 * rest / whole:.1f} % |"]
+
+
+def merged(sources):
+    parts = [json.loads(Path(source).read_text()) for source in sources]
+    versions = {part["oomb"] for part in parts}
+    if len(versions) > 1:
+        sys.exit(f"steps_page: measurements of {len(versions)} versions: {', '.join(versions)}")
+    return {**parts[0], "rows": [row for part in parts for row in part["rows"]],
+            "peers": [peer for part in parts for peer in part["peers"]], "gpu_after": parts[-1]["gpu_after"]}
+
+
+def main(*arguments):
+    *sources, out = arguments
+    result = merged(sources)
     Path(out).with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
-    peers = {f"{peer['ctx'] // 1024}K": peer for peer in result.get("peer", {}).get("results", []) if peer["status"] == "ok"}
     commit = result["oomb"].split("commit")[1].split()[0]
-    by_name = {row["row"]: row for row in result["rows"] if row["exit"] == 0}
+    done = [peer for run in result["peers"] for peer in run["results"]]
+    peers = {f"{peer['ctx'] // 1024}K": peer_text(peer) for peer in done if peer["peer"] == "hf" and peer["attn"] == "cudnn"}
+    rows = {row["row"]: row for row in result["rows"]}
+    gradient = [rows[name] for context in CONTEXTS for kind in KINDS if (name := f"{context} {kind}") in rows]
+    whole = [rows[name] for context in CONTEXTS if (name := f"{context} step") in rows]
+    loaded = max((row for row in result["rows"] if row["exit"] == 0 and row["watts"]), key=lambda row: row["watts"])
+    gpu = [part.strip() for part in result["gpu_before"].splitlines()[0].split(",")]
     lines = [
-        "# Gradient steps of a 7B model on one H200", "",
-        "Forward and backward of the Qwen2.5-7B shape (28 layers, 7.6 G parameters), random weights and tokens, bf16 with fp32 weight",
-        "gradients, no optimizer, chunks of 8K. Medians of the steps after the first. \"Lean\": every K/V page on the host, nothing kept, GPU",
-        "memory does not grow with the context. \"Resident\": the same with all pages in GPU memory. \"Best\": as much kept as 139 GiB hold.", "",
+        "# Steps of a 7B model on one H200", "",
+        "The Qwen2.5-7B shape (28 layers, 7.6 G parameters), random weights and tokens, bf16 with fp32 weight gradients, chunks of 8K.",
+        "Medians of the steps after the first.", "",
         f"- Command: `bench/measure_steps.py` (the flags of each row are in [{Path(out).name}.json]({Path(out).name}.json)), commit `{commit}`.",
-        f"- Machine: {result['gpu_before'].split(',')[0]}, driver {result['gpu_before'].split(',')[1].strip()}; under load "
-        f"{result['rows'][-1].get('watts', 0):.0f} W of 700 W and {result['rows'][-1].get('clock_mhz', 0)} MHz.",
-        "- GPU memory is what the driver counts for the process, context included. \"Beside\": transformers with activation checkpointing,",
-        "  cuDNN attention and cross entropy in row tiles, run right after on the same machine; peak of its allocator, context not included.",
+        f"- Machine: {gpu[0]}, driver {gpu[1]}; under load {loaded['watts']:.0f} W of 700 W and {loaded['clock_mhz']} MHz.",
+        "- GPU memory is what the driver counts for the process, context included. Peers: peak of PyTorch's allocator, context not",
+        "  included; they ran on the same machine, one after the other.",
         "- Floor: the arithmetic alone at sustained rates; for lean and resident with everything recomputed, for best with nothing.", "",
+        "## Gradients", "",
+        "Forward and backward, no optimizer. \"Lean\": every K/V page on the host, nothing kept, GPU memory does not grow with the context.",
+        "\"Resident\": the same with all pages in GPU memory. \"Best\": as much kept as 139 GiB hold. \"Beside\": transformers with activation",
+        "checkpointing, cuDNN attention and cross entropy in row tiles.", "",
         "| context | | seconds | over the floor | tokens/s | GPU memory | host arena | copies | beside |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-        *[row_text(row, peers) for row in result["rows"]], ""]
-    for name, lean in by_name.items():
-        resident = by_name.get(name.replace("lean", "resident"))
-        if name.endswith("lean") and resident:
+        *[gradient_row(row, peers) for row in gradient], ""]
+    for name, lean in rows.items():
+        resident = rows.get(name.replace("lean", "resident"))
+        if name.endswith("lean") and resident and lean["exit"] == resident["exit"] == 0:
             over = lean["median_seconds"] / resident["median_seconds"] - 1
             lines.append(f"Offload at {lean['context']}: every page on the host costs {100 * over:.2f} % over all pages in GPU memory.")
+    for name, traced in rows.items():
+        plain = rows.get(name.removesuffix(" traced"))
+        if name.endswith(" traced") and plain and traced["exit"] == plain["exit"] == 0:
+            over = traced["median_seconds"] / plain["median_seconds"] - 1
+            lines.append(f"`--trace` at {name.removesuffix(' traced')}: {100 * over:+.2f} %.")
+    lines += growth_lines(rows, done)
+    if whole:
+        lines += ["", "## Whole steps", "", "With AdamW (m, v and master weights fp32, in GPU memory as far as it reaches, else on the host).", "",
+                  "| context | seconds | of it optimizer | tokens/s | GPU memory | host arena | copies |",
+                  "| --- | --- | --- | --- | --- | --- | --- |", *[whole_row(row) for row in whole]]
+    others = [peer for peer in done if not (peer["peer"] == "hf" and peer["attn"] == "cudnn")]
+    if others:
+        lines += ["", "## Other peers", "", "| program | attention | context | seconds, GPU memory |", "| --- | --- | --- | --- |",
+                  *[f"| {peer['peer']} | {peer['attn']} | {peer['ctx'] // 1024}K | {peer_text(peer)} |" for peer in others]]
+    for name, row in rows.items():
+        if "by_kind" in row:
+            lines += kind_lines(name.removesuffix(" traced"), row["by_kind"])
     Path(out).with_suffix(".md").write_text("\n".join(lines).rstrip() + "\n")
 
 

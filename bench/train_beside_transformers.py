@@ -5,16 +5,18 @@
     bench/train_beside_transformers.py --model DIR --data TOKENS.npy --steps 20 --out build/train
 
 Both start from the same weights, read the same sequences in the same order, and take AdamW steps with the same betas,
-decay, schedule and clipping. oomb-train computes in bf16 with fp32 master weights; transformers in fp32 weights under
-bf16 autocast. The transformers run is repeated, with the same kernels (their sums are not deterministic) and with
-another attention kernel (other roundings): what these differ by is the noise that any two such trainings have. Without
---data the Python files of the standard library, then those of installed packages are tokenised until there are enough.
+decay, schedule and clipping. oomb-train computes in bf16 with fp32 master weights. transformers does both that is usual:
+fp32 weights under bf16 autocast ("autocast": what is added up from layer to layer stays fp32), or a bf16 model with fp32
+master weights ("masters"). Runs of it that differ in nothing (their sums are not deterministic), in the attention
+kernel or in that: what these differ by is the noise that any two such trainings have. Without --data the Python files
+of the standard library, then those of installed packages are tokenised until there are enough.
 
-Writes OUT/train.json (every step of every run) and prints the differences. Runs that OUT/train.json already holds with
+Writes OUT/train.json (every step of every run), OUT/train.md, and prints the differences. Runs that OUT/train.json already holds with
 the same settings are kept, so that an interrupted comparison goes on. Exit codes: 0 done, 1 failed, 2 wrong usage.
 """
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -68,44 +70,99 @@ def oomb_run(args, data):
             for record in map(json.loads, metrics.read_text().splitlines())]
 
 
-def torch_step(model, optimizer, sequence, learning_rate, max_grad_norm, attention):
+class Autocast:
+    """fp32 weights, products in bf16."""
+
+    def __init__(self, args):
+        import torch
+        from reference_step import load_model
+
+        self.model = load_model(args.model, "fp32", checkpointing=args.checkpointing, device="cuda")
+        self.context = torch.autocast("cuda", torch.bfloat16)
+
+    def optimized(self):
+        return self.model
+
+    def gradients_ready(self):
+        pass
+
+    def weights_changed(self):
+        pass
+
+
+class Masters:
+    """A bf16 model; the optimizer sees an fp32 copy, which the bf16 weights are rounded from."""
+
+    def __init__(self, args):
+        import contextlib
+        import copy
+
+        from reference_step import load_model
+
+        self.model = load_model(args.model, "bf16", checkpointing=args.checkpointing, device="cuda")
+        self.masters = copy.deepcopy(self.model).float()
+        self.context = contextlib.nullcontext()
+
+    def optimized(self):
+        return self.masters
+
+    def gradients_ready(self):
+        for master, parameter in zip(self.masters.parameters(), self.model.parameters(), strict=True):
+            master.grad, parameter.grad = parameter.grad.float(), None
+
+    def weights_changed(self):
+        import torch
+
+        with torch.no_grad():
+            for master, parameter in zip(self.masters.parameters(), self.model.parameters(), strict=True):
+                parameter.copy_(master)
+
+
+PRECISIONS = {"autocast": Autocast, "masters": Masters}
+KERNELS = ("flash", "cudnn")
+
+
+def torch_step(trained, optimizer, sequence, learning_rate, max_grad_norm, attention):
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     kernel = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}[attention]
     optimizer.zero_grad(set_to_none=True)
-    with sdpa_kernel(kernel), torch.autocast("cuda", torch.bfloat16):
-        logits = model(input_ids=sequence[None, :-1]).logits[0]
+    with sdpa_kernel(kernel), trained.context:
+        logits = trained.model(input_ids=sequence[None, :-1]).logits[0]
         loss = torch.nn.functional.cross_entropy(logits.float(), sequence[1:])
     with sdpa_kernel(kernel):
         loss.backward()
+    trained.gradients_ready()
     # As oomb-train: 0 is no clipping.
-    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm or math.inf)
+    norm = torch.nn.utils.clip_grad_norm_(trained.optimized().parameters(), max_grad_norm or math.inf)
     for group in optimizer.param_groups:
         group["lr"] = learning_rate
     optimizer.step()
+    trained.weights_changed()
     return float(loss.detach()), float(norm)
 
 
-def transformers_run(args, data, attention):
+def transformers_run(args, data, variant):
     sys.path.append(str(ROOT / "tools"))  # last: tools/tokenize.py must not hide the standard library's
     import torch
-    from reference_step import load_model, make_optimizer
+    from reference_step import make_optimizer
 
-    model = load_model(args.model, "fp32", checkpointing=args.checkpointing, device="cuda")
-    optimizer = make_optimizer(model, args.learning_rate, args.weight_decay, BETAS, EPSILON)
+    attention, precision = variant.split("/")
+    trained = PRECISIONS[precision](args)
+    optimizer = make_optimizer(trained.optimized(), args.learning_rate, args.weight_decay, BETAS, EPSILON)
     tokens = numpy.load(data, mmap_mode="r")
     records = []
     for step in range(1, args.steps + 1):
         first = (step - 1) * args.context
         sequence = torch.as_tensor(tokens[first:first + args.context + 1].astype(numpy.int64)).cuda()
         begin, rate = time.perf_counter(), learning_rate_at(args, step)
-        loss, norm = torch_step(model, optimizer, sequence, rate, args.max_grad_norm, attention)
+        loss, norm = torch_step(trained, optimizer, sequence, rate, args.max_grad_norm, attention)
         records.append({"step": step, "loss": loss, "grad_norm": norm, "learning_rate": rate,
                         "seconds": time.perf_counter() - begin})
-        print(f"transformers, {attention}: step {step}/{args.steps}: loss {loss:.4f}, gradient norm {norm:.3f}",
+        print(f"transformers, {variant}: step {step}/{args.steps}: loss {loss:.4f}, gradient norm {norm:.3f}",
               file=sys.stderr)
-    del model, optimizer
+    del trained, optimizer
     torch.cuda.empty_cache()
     return records
 
@@ -122,13 +179,23 @@ def table(report):
     lines = [f"{report['tokens']:,} tokens in {report['steps']} steps of {report['context']:,}", ""]
     for name, records in report["runs"].items():
         seconds = [record["seconds"] for record in records[1:]] or [records[0]["seconds"]]
-        lines.append(f"{name:24} loss {records[0]['loss']:.4f} -> {records[-1]['loss']:.4f}, "
+        lines.append(f"{name:32} loss {records[0]['loss']:.4f} -> {records[-1]['loss']:.4f}, "
                      f"{report['context'] / numpy.median(seconds):,.0f} tokens/s (median step)")
-    lines += ["", f"{'|difference|':52} {'loss: mean':>11} {'max':>9} {'norm: mean':>11} {'max':>9}"]
+    lines += ["", f"{'|difference|':68} {'loss: mean':>11} {'max':>9} {'norm: mean':>11} {'max':>9}"]
     for pair, found in report["differences"].items():
-        lines.append(f"{pair:52} {found['loss_mean']:11.6f} {found['loss_max']:9.6f} {found['grad_norm_mean']:11.2%} "
+        lines.append(f"{pair:68} {found['loss_mean']:11.6f} {found['loss_max']:9.6f} {found['grad_norm_mean']:11.2%} "
                      f"{found['grad_norm_max']:9.2%}")
     return "\n".join(lines)
+
+
+def page(report):
+    return "\n".join([
+        f"# Training beside transformers: {report['model']}, {report['tokens']:,} tokens of real text", "",
+        f"{report['steps']} AdamW steps of one sequence of {report['context']:,} tokens, learning rate {report['learning_rate']:g} after "
+        f"{report['warmup_steps']} steps of warm-up, cosine;", f"decay {report['weight_decay']:g}, gradient norm clipped to {report['max_grad_norm']:g}. "
+        f"oomb-train: bf16, fp32 masters, `{report['oomb_flags']}`.", "Losses and gradient norms of every step and run are in the JSON beside.", "",
+        "- Command: `bench/train_beside_transformers.py` (its help says what the variants are and what counts as noise).",
+        f"- {report['oomb']}; one H200.", "", "```", table(report), "```"]) + "\n"
 
 
 def compare(args):
@@ -140,19 +207,18 @@ def compare(args):
     settings = {name: getattr(args, name) for name in SETTINGS} | {"data": Path(data).name}
     report = json.loads(path.read_text()) if path.is_file() else {}
     if any(report.get(name) != value for name, value in settings.items()):
-        report = {**settings, "model": Path(args.model).name, "tokens": args.steps * args.context, "runs": {}}
-    kernels = args.attention.split(",")
-    names = [OURS, *(f"transformers {number}, {kernel}" for number, kernel in enumerate(kernels, 1))]
+        version = subprocess.run([args.oomb_train, "--version"], check=True, capture_output=True, text=True).stdout
+        report = {**settings, "oomb": " ".join(version.split()), "model": Path(args.model).name, "tokens": args.steps * args.context, "runs": {}}
+    names = [OURS, *(f"transformers {number}, {variant}" for number, variant in enumerate(args.variants.split(","), 1))]
     for name in names:
         if name not in report["runs"]:
             records = oomb_run(args, data) if name == OURS else transformers_run(args, data, name.split(", ")[1])
             report["runs"][name] = records
             path.write_text(json.dumps(report, indent=1) + "\n")
-    # Each beside the first transformers run.
-    first = report["runs"][names[1]]
-    report["differences"] = {f"{name} and {names[1]}": differences(report["runs"][name], first)
-                             for name in names if name != names[1]}
+    report["differences"] = {f"{right} and {left}": differences(report["runs"][right], report["runs"][left])
+                             for left, right in itertools.combinations(names, 2)}
     path.write_text(json.dumps(report, indent=1) + "\n")
+    path.with_suffix(".md").write_text(page(report))
     print(table(report))
 
 
@@ -168,16 +234,17 @@ def parse(argv):
     parser.add_argument("--warmup-steps", type=int, default=10)
     parser.add_argument("--weight-decay", type=float, default=0.1)
     parser.add_argument("--max-grad-norm", type=float, default=1.0)
-    parser.add_argument("--attention", default="flash,flash,cudnn",
-                        help="kernels of the transformers runs, in order (default: %(default)s)")
+    parser.add_argument("--variants", default="flash/autocast,flash/autocast,flash/masters",
+                        help="transformers runs: kernel flash or cudnn, precision autocast or masters (default: %(default)s)")
     parser.add_argument("--checkpointing", action="store_true", help="transformers recomputes each layer in backward")
     parser.add_argument("--oomb-train", default=Path(os.environ.get("OOMB_BIN", ROOT / "build/bin")) / "oomb-train")
     parser.add_argument("--oomb-flags", default="--offload host --hbm-pages ring", help="(default: %(default)s)")
     args = parser.parse_args(argv)
     if args.steps < 1 or args.context < 1 or not 0 <= args.warmup_steps < args.steps:
         parser.error("--steps and --context must be at least 1, --warmup-steps below --steps")
-    if not set(args.attention.split(",")) <= {"flash", "cudnn"}:
-        parser.error(f"--attention {args.attention}: allowed are flash and cudnn, separated by commas")
+    allowed = {f"{kernel}/{precision}" for kernel in KERNELS for precision in PRECISIONS}
+    if not set(args.variants.split(",")) <= allowed:
+        parser.error(f"--variants {args.variants}: allowed are {', '.join(sorted(allowed))}, separated by commas")
     args.out.mkdir(parents=True, exist_ok=True)
     return args
 

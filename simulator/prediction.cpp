@@ -102,10 +102,14 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
 
 namespace {
 
-Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, bool with_sequence) {
+Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, bool with_sequence,
+                    StepObserver* observer) {
     const schedule::StepShape step(plan.model, plan.run);
-    Clock clock(plan, profile);
+    Clock clock(plan, profile, observer);
     issue::Issuer issuer(plan, clock);
+    if (observer != nullptr) {
+        observer->begins(issuer);
+    }
     if (with_sequence) {
         schedule::SequenceGenerator(step, 0, true, issuer).generate();
     }
@@ -123,12 +127,12 @@ Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, 
 
 }  // namespace
 
-Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile) {
-    return simulate(plan, profile, true);
+Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer) {
+    return simulate(plan, profile, true, observer);
 }
 
 Prediction simulate_optimizer(const schedule::Plan& plan, const HardwareProfile& profile) {
-    return simulate(schedule::in_larger_pages(plan, largest_page(plan)), profile, false);
+    return simulate(schedule::in_larger_pages(plan, largest_page(plan)), profile, false, nullptr);
 }
 
 Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile) {

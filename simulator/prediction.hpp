@@ -47,7 +47,9 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
 // One sequence as long as planned, then the optimizer. Issues the very schedule that the trainer carries out.
 // Deterministic. Time and memory: every operation is issued once, none is kept. Throws FileError where the profile has
 // no rate for the plan's compute type.
-Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile);
+// `observer`, if there is one, sees all of them.
+class StepObserver;
+Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer = nullptr);
 
 // The same step in the largest pages that its chunks and windows consist of (schedule::in_larger_pages): as many
 // operations, fewer pages each. Equal to simulate_step(), but for the rounding of a part of a page per layer, where

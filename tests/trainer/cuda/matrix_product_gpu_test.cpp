@@ -87,11 +87,13 @@ void check_product(ProductForm form, const Shape& shape, bool adds, DType input,
     stream.wait_idle();
     std::vector<Out> found(c.size());
     OOMB_CUDA(cudaMemcpy(found.data(), d, found.size() * sizeof(Out), cudaMemcpyDeviceToHost));
-    // Sums of k products of unit scale in fp32, then one rounding of the result to the output type.
+    // Sums of k products of unit scale in fp32, then a rounding to the output type: of the product, where cuBLASLt
+    // rounds before it adds a bf16 addend, and of the result.
     const double rounding = output == DType::kBF16 ? 0x1p-8 : 0x1p-23;
     for (std::int64_t i = 0; i < shape.m; ++i) {
         for (std::int64_t j = 0; j < shape.n; ++j) {
-            double sum = adds ? static_cast<double>(static_cast<float>(c[i * shape.n + j])) : 0.0, size = std::abs(sum);
+            const double addend = adds ? static_cast<double>(static_cast<float>(c[i * shape.n + j])) : 0.0;
+            double sum = addend, size = std::abs(addend);
             for (std::int64_t l = 0; l < shape.k; ++l) {
                 const double x = static_cast<float>(a[a_is_km ? l * shape.m + i : i * shape.k + l]);
                 const double y = static_cast<float>(b[b_is_kn ? l * shape.n + j : j * shape.k + l]);
@@ -99,7 +101,8 @@ void check_product(ProductForm form, const Shape& shape, bool adds, DType input,
                 size += std::abs(x * y);
             }
             const double error = std::abs(static_cast<float>(found[i * shape.n + j]) - sum);
-            REQUIRE(error <= rounding * std::abs(sum) + static_cast<double>(shape.k) * 0x1p-23 * size);
+            const double rounded = std::abs(sum) + (adds ? std::abs(sum - addend) : 0.0);
+            REQUIRE(error <= rounding * rounded + static_cast<double>(shape.k) * 0x1p-23 * size);
         }
     }
 }
