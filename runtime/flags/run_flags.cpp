@@ -73,6 +73,17 @@ std::int64_t parse_budget(std::string_view flag, const std::string& text, const 
     return bytes;
 }
 
+std::string quoted_for_shell(const std::string& value) {
+    if (value.find_first_of(" \t\n'\"\\$`*?[]{}&;|<>()#~!") == std::string::npos) {
+        return value;
+    }
+    std::string text = "'";
+    for (const char c : value) {
+        text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    return text + "'";
+}
+
 void add_what(CLI::App& app, RunFlags& flags) {
     app.add_option("--model", flags.model, "Hugging Face folder, or a config.json: the shape of the model")
         ->type_name("DIR_OR_CONFIG")
@@ -152,6 +163,48 @@ void add_run_flags(CLI::App& app, RunFlags& flags) {
     add_what(app, flags);
     add_cuts(app, flags);
     add_places(app, flags);
+}
+
+std::string as_typed(const RunFlags& flags) {
+    static const std::pair<const char*, std::string RunFlags::*> kFlags[] = {
+        {"--model", &RunFlags::model},
+        {"--device", &RunFlags::device},
+        {"--context", &RunFlags::context},
+        {"--chunk", &RunFlags::chunk},
+        {"--page-tokens", &RunFlags::page_tokens},
+        {"--window", &RunFlags::window},
+        {"--logit-tile", &RunFlags::logit_tile},
+        {"--attention", &RunFlags::attention},
+        {"--dtype", &RunFlags::dtype},
+        {"--offload", &RunFlags::offload},
+        {"--hbm-pages", &RunFlags::hbm_pages},
+        {"--keep", &RunFlags::keep},
+        {"--kept-pages", &RunFlags::kept_pages},
+        {"--held-chunks", &RunFlags::held_chunks},
+        {"--optimizer-states", &RunFlags::optimizer_states},
+        {"--gpu-memory", &RunFlags::gpu_memory},
+        {"--host-memory", &RunFlags::host_memory}};
+    const RunFlags defaults;
+    std::string text;
+    for (const auto& [name, member] : kFlags) {
+        const std::string& value = flags.*member;
+        if (value != defaults.*member) {
+            text += fmt::format("{}{} {}", text.empty() ? "" : " ", name, quoted_for_shell(value));
+        }
+    }
+    return text + (flags.deterministic ? " --deterministic" : "") + (flags.no_optimizer ? " --no-optimizer" : "");
+}
+
+void set_flags(RunFlags& flags, const RunConfiguration& run) {
+    flags.chunk = tokens_as_typed(run.chunk_tokens);
+    flags.window = tokens_as_typed(run.window_tokens);
+    flags.logit_tile = tokens_as_typed(run.logit_tile_tokens);
+    flags.offload = name_of(run.offload);
+    flags.hbm_pages = to_text(run.hbm_pages);
+    flags.keep = name_of(run.keep);
+    flags.kept_pages = run.keep == Keep::kNone ? "all" : to_text(run.kept_pages);
+    flags.held_chunks = to_text(run.held_chunks);
+    flags.optimizer_states = states_text(run.resident_shards);
 }
 
 RunConfiguration to_run_configuration(const RunFlags& flags) {
