@@ -33,6 +33,7 @@ ROWS = {
     "8K best": ("8K", 6, BEST),
     "32K lean": ("32K", 4, [*LEAN, "--window", "32K"]),
     "32K best": ("32K", 4, [*BEST, "--window", "32K"]),
+    "32K lean bf16": ("32K", 3, [*LEAN, "--window", "32K", "--gradient-dtype", "bf16"]),
     "64K lean": ("64K", 3, [*LEAN, "--window", "32K"]),
     "64K resident": ("64K", 3, [*GRADIENTS, "--keep", "none", "--window", "32K"]),
     "64K best": ("64K", 3, [*BEST, "--window", "64K"]),
@@ -46,6 +47,7 @@ ROWS = {
     "32K lean traced": ("32K", 4, [*LEAN, "--window", "32K", "--trace"]),
     "64K best traced": ("64K", 2, [*BEST, "--window", "64K", "--trace"]),
     "32K step": ("32K", 3, [*STEP, "--window", "32K"]),
+    "32K step remainder": ("32K", 3, [*STEP, "--window", "32K", "--master-weights", "remainder"]),
     "128K step": ("128K", 2, [*STEP, "--window", "32K"]),
     "256K step": ("256K", 1, [*STEP, "--window", "32K"]),
 }

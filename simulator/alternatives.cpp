@@ -30,6 +30,12 @@ bool holds(const RunConfiguration& run) {
     return run.held_chunks.mode == Amount::Mode::kAll || run.held_chunks.count > 0;
 }
 
+// Chunks may have been held by `--keep all`, which goes with no other number of them.
+std::string held_flag(const RunConfiguration& run, std::string_view amount) {
+    const bool by_either = run.keep == Keep::kNone && run.held_chunks.mode == Amount::Mode::kAll;
+    return fmt::format("{}--held-chunks {}", by_either ? "--keep none " : "", amount);
+}
+
 std::string join(const std::string& flags, const std::string& more) {
     return flags.empty() ? more : flags + " " + more;
 }
@@ -55,8 +61,10 @@ class Changes {
         add(changes, offloads && run_.hbm_pages.mode != HbmPages::Mode::kRing, "--hbm-pages ring", [](auto& run) {
             run.hbm_pages = {HbmPages::Mode::kRing, 0};
         });
-        add(changes, holds(run_), "--held-chunks auto", [](auto& run) { run.held_chunks = {Amount::Mode::kAuto, 0}; });
-        add(changes, holds(run_), "--held-chunks 0", [](auto& run) { run.held_chunks = {}; });
+        add(changes, holds(run_), held_flag(run_, "auto"), [](auto& run) {
+            run.held_chunks = {Amount::Mode::kAuto, 0};
+        });
+        add(changes, holds(run_), held_flag(run_, "0"), [](auto& run) { run.held_chunks = {}; });
         add(changes, run_.optimizer && run_.resident_shards.mode != Amount::Mode::kAuto, "--optimizer-states auto",
             [](auto& run) {
                 run.resident_shards = {Amount::Mode::kAuto, 0};
@@ -91,6 +99,11 @@ class Changes {
         });
         add(changes, run_.compute == DType::kF64, "--dtype fp32",
             [](auto& run) { run.compute = run.accumulator = DType::kF32; });
+        const bool narrow = run_.compute == DType::kBF16;
+        add(changes, narrow && run_.optimizer && !run_.split_masters, "--master-weights remainder",
+            [](auto& run) { run.split_masters = true; });
+        add(changes, narrow && !run_.bf16_gradients, "--gradient-dtype bf16",
+            [](auto& run) { run.bf16_gradients = true; });
         return beyond_time(std::move(changes));
     }
 
@@ -182,7 +195,7 @@ Change all_savings(const RunConfiguration& run) {
     }
     if (holds(run)) {
         all.run.held_chunks = {};
-        all.text = join(all.text, "--held-chunks 0");
+        all.text = join(all.text, held_flag(run, "0"));
     }
     if (run.optimizer && run.resident_shards.mode != Amount::Mode::kAuto) {
         all.run.resident_shards = {Amount::Mode::kAuto, 0};

@@ -34,7 +34,7 @@ std::vector<double> ComputeBound::seconds_by_chunk(const RunConfiguration& run, 
     model.layers = layers;
     const StepShape step(model, run);
     SumByChunk sum(costs_, step.chunks());
-    schedule::SequenceGenerator(step, 0, true, sum).generate();
+    schedule::SequenceGenerator(step, 0, 1, sum).generate();
     return std::move(sum.seconds);
 }
 
@@ -44,6 +44,7 @@ const std::vector<ComputeBound::Line>& ComputeBound::lines_of(const RunConfigura
     if (found == lines_.end()) {
         RunConfiguration kind = run;
         kind.offload = Offload::kNone;
+        kind.optimizer = false;  // its first fetches belong to the sequence
         kind.keep = keep;
         kind.kept_pages = {Amount::Mode::kAll, 0};
         kind.held_chunks = held == Held::kSinceFill ? Amount{Amount::Mode::kAll, 0}

@@ -111,7 +111,7 @@ Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, 
         observer->begins(issuer);
     }
     if (with_sequence) {
-        schedule::SequenceGenerator(step, 0, true, issuer).generate();
+        schedule::SequenceGenerator(step, 0, 1, issuer).generate();
     }
     OptimizerPhase optimizer(issuer, clock);
     schedule::generate_optimizer(step, optimizer);

@@ -56,7 +56,8 @@ Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& prof
 // K/V pages in HBM end within a chunk or the last chunk is a short one; tests hold that to 0.5 %.
 Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile);
 
-// The optimizer's phase alone: what it adds to a step, for nothing runs beside it.
+// The optimizer's phase alone: the least that it adds to a step, for of it only the fetches of the first shards run
+// earlier, and here they are done.
 Prediction simulate_optimizer(const schedule::Plan& plan, const HardwareProfile& profile);
 
 // What the programs print: simulate_step() where that takes some hundredths of a second, else in larger pages.

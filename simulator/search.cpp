@@ -18,10 +18,6 @@ Amount count(std::int64_t n) {
     return {Amount::Mode::kCount, n};
 }
 
-bool keeps_whole_chunks(Keep keep) {
-    return keeps_input(keep);
-}
-
 auto cut_of(const RunConfiguration& run) {
     return std::tuple(run.chunk_tokens, run.window_tokens, run.logit_tile_tokens);
 }
@@ -129,26 +125,9 @@ void Search::visit(const RunConfiguration& run) {
     ++cuts_;
     Cut cut(model_, lean);
     std::vector<Candidate> candidates;
-    for (const Keep keep : keeps()) {
-        RunConfiguration next = lean;
-        next.keep = keep;
-        const std::vector<std::int64_t> held_counts_of_keep = held_counts(cut, keep);
-        for (const Place& place : places(keep)) {
-            next.offload = place.offload;
-            next.hbm_pages = place.pages;
-            for (const Amount& resident : states()) {
-                next.resident_shards = resident;
-                for (const std::int64_t held : held_counts_of_keep) {
-                    next.held_chunks = freedom_.held_chunks ? count(held) : asked_.held_chunks;
-                    for (const Amount& kept : kept_counts(cut, next)) {
-                        RunConfiguration one = next;
-                        one.kept_pages = kept;
-                        if (std::optional<Candidate> found = candidate(cut, one)) {
-                            candidates.push_back(std::move(*found));
-                        }
-                    }
-                }
-            }
+    for (const RunConfiguration& one : settings_of(cut)) {
+        if (std::optional<Candidate> found = candidate(cut, one)) {
+            candidates.push_back(std::move(*found));
         }
     }
     std::stable_sort(candidates.begin(), candidates.end(),
@@ -163,6 +142,30 @@ void Search::visit(const RunConfiguration& run) {
     if (progress_) {
         progress_(cuts_, static_cast<std::int64_t>(simulated_.size()));
     }
+}
+
+std::vector<RunConfiguration> Search::settings_of(Cut& cut) const {
+    std::vector<RunConfiguration> settings;
+    for (const Keep keep : keeps()) {
+        RunConfiguration run = cut.run();
+        run.keep = keep;
+        const std::vector<Amount> held_counts_of_keep = held_counts(cut, keep);
+        for (const Place& place : places(keep)) {
+            run.offload = place.offload;
+            run.hbm_pages = place.pages;
+            for (const Amount& resident : states()) {
+                run.resident_shards = resident;
+                for (const Amount& held : held_counts_of_keep) {
+                    run.held_chunks = held;
+                    for (const Amount& kept : kept_counts(cut, run)) {
+                        settings.push_back(run);
+                        settings.back().kept_pages = kept;
+                    }
+                }
+            }
+        }
+    }
+    return settings;
 }
 
 std::vector<Keep> Search::keeps() const {
@@ -198,9 +201,12 @@ std::vector<Search::Place> Search::places(Keep keep) const {
 }
 
 // As many as fit where nothing is kept, and fewer, evenly spread.
-std::vector<std::int64_t> Search::held_counts(Cut& cut, Keep keep) const {
-    if (!freedom_.held_chunks || keeps_input(keep)) {
-        return {0};
+std::vector<Amount> Search::held_counts(Cut& cut, Keep keep) const {
+    if (!freedom_.held_chunks) {
+        return {asked_.held_chunks};
+    }
+    if (keeps_input(keep)) {
+        return {count(0)};
     }
     RunConfiguration run = cut.run();
     run.keep = Keep::kNone;
@@ -211,10 +217,10 @@ std::vector<std::int64_t> Search::held_counts(Cut& cut, Keep keep) const {
         run.held_chunks = count(held);
         return cut.fits(run);
     });
-    std::vector<std::int64_t> counts;
     const std::int64_t steps = std::min(all, kMostHeldTried);
-    for (std::int64_t i = 0; i <= steps; ++i) {
-        counts.push_back(steps == 0 ? 0 : schedule::divide_up(i * all, steps));
+    std::vector<Amount> counts{count(0)};
+    for (std::int64_t i = 1; i <= steps; ++i) {
+        counts.push_back(count(schedule::divide_up(i * all, steps)));
     }
     return counts;
 }
@@ -226,7 +232,7 @@ std::vector<Amount> Search::kept_counts(Cut& cut, const RunConfiguration& run) c
     RunConfiguration most = run;
     most.kept_pages = kAuto;
     const std::int64_t fit = cut.plan_of(most).kept_pages();
-    const std::int64_t unit = keeps_whole_chunks(run.keep) ? cut.layers() : 1;
+    const std::int64_t unit = keeps_input(run.keep) ? cut.layers() : 1;
     std::vector<Amount> counts;
     for (std::int64_t part = kKeptParts; part > 0; --part) {
         const std::int64_t n = fit * part / kKeptParts / unit * unit;
@@ -270,7 +276,7 @@ bool Search::try_candidate(Candidate candidate) {
 
 // From the best setting on: kept pages and held chunks one way or the other by ever smaller steps.
 void Search::polish(Cut& cut) {
-    const std::int64_t unit = keeps_whole_chunks(best_->run.keep) ? cut.layers() : 1;
+    const std::int64_t unit = keeps_input(best_->run.keep) ? cut.layers() : 1;
     if (freedom_.kept_pages && best_->run.keep != Keep::kNone) {
         const std::int64_t part = best_->plan.kept_pages() / (2 * kKeptParts);
         for (std::int64_t step = std::max(unit, part / unit * unit); step > 0; step = step / 2 / unit * unit) {

@@ -65,10 +65,11 @@ class Search {
     std::vector<RunConfiguration> neighbours(const RunConfiguration& run) const;
     std::optional<RunConfiguration> halved(const RunConfiguration& run) const;
     void visit(const RunConfiguration& cut);
+    std::vector<RunConfiguration> settings_of(Cut& cut) const;
     std::vector<Keep> keeps() const;
     std::vector<Amount> states() const;
     std::vector<Place> places(Keep keep) const;
-    std::vector<std::int64_t> held_counts(Cut& cut, Keep keep) const;
+    std::vector<Amount> held_counts(Cut& cut, Keep keep) const;
     std::vector<Amount> kept_counts(Cut& cut, const RunConfiguration& run) const;
     void polish(Cut& cut);
     bool moved(Cut& cut, Amount RunConfiguration::*amount, std::int64_t by);

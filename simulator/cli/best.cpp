@@ -40,7 +40,8 @@ Freedom freedom_of(const CLI::App& app, const RunConfiguration& run) {
     freedom.logit_tile = free("--logit-tile");
     freedom.keep = free("--keep") || run.keep == Keep::kAuto;
     freedom.kept_pages = free("--kept-pages") || run.kept_pages.mode == Amount::Mode::kAuto;
-    freedom.held_chunks = free("--held-chunks") || run.held_chunks.mode == Amount::Mode::kAuto;
+    freedom.held_chunks = (free("--held-chunks") && run.held_chunks.mode != Amount::Mode::kAll) ||
+                          run.held_chunks.mode == Amount::Mode::kAuto;
     freedom.offload = free("--offload");
     freedom.hbm_pages = free("--hbm-pages");
     freedom.optimizer_states = free("--optimizer-states") || run.resident_shards.mode == Amount::Mode::kAuto;

@@ -34,11 +34,6 @@ struct FitFlags {
     bool exact = false;
 };
 
-std::string command_line(const PlanFlags& flags) {
-    return fmt::format("\ntrain with it: oomb-train {}{} --data DATA\n", as_typed(flags.run),
-                       flags.hardware.empty() ? "" : " --hardware " + flags.hardware);
-}
-
 ExitCode print(const FitFlags& fit_flags, const Call& call) {
     const PlanFlags& all_flags = fit_flags.plan;
     const RunFlags& flags = all_flags.run;
@@ -63,7 +58,7 @@ ExitCode print(const FitFlags& fit_flags, const Call& call) {
     }
     call.out << render_plan(plan, model_name(flags.model), limits, time);
     if (excesses.empty()) {
-        call.out << command_line(all_flags);
+        call.out << fmt::format("\ntrain with it: {}\n", train_command(all_flags, run));
     }
     if (!all_flags.json_path.empty()) {
         write_text_file(all_flags.json_path, plan_json(plan, prediction));

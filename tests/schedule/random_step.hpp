@@ -22,7 +22,7 @@ struct RandomLimits {
     std::int64_t chunks = 7;
     std::int64_t pages_per_chunk = 6;
     std::vector<std::int64_t> page_tokens = {1, 4, 16, 128};
-    bool any_device_and_type = true;  // else what the CPU backend computes: CPU, fp32 or fp64
+    bool any_device = true;  // else the CPU
 };
 
 class RandomSteps {
@@ -79,9 +79,11 @@ class RandomSteps {
         run.shard_parameters = between(64, 4000);
         run.resident_shards = resident_shards();
         run.compute = run.accumulator = coin() ? DType::kF32 : DType::kF64;
-        if (limits_.any_device_and_type) {
-            run.device = coin() ? DeviceKind::kCuda : DeviceKind::kCpu;
-            run.compute = run.accumulator == DType::kF32 && coin() ? DType::kBF16 : run.compute;
+        run.device = limits_.any_device && coin() ? DeviceKind::kCuda : DeviceKind::kCpu;
+        if (run.accumulator == DType::kF32 && coin()) {
+            run.compute = DType::kBF16;
+            run.bf16_gradients = coin();
+            run.split_masters = coin();
         }
         return run;
     }
@@ -154,7 +156,7 @@ inline void generate_step(const ModelShape& model, const RunConfiguration& run, 
                           std::int64_t sequences = 1) {
     const schedule::StepShape step(model, run);
     for (std::int64_t sequence = 0; sequence < sequences; ++sequence) {
-        schedule::SequenceGenerator(step, sequence, sequence == 0, sink).generate();
+        schedule::SequenceGenerator(step, sequence, sequences, sink).generate();
     }
     schedule::generate_optimizer(step, sink);
 }

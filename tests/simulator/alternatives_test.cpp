@@ -44,7 +44,8 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
     for (const std::string base :
          {"--context 128K", "--context 1M --offload host --keep xo --hbm-pages ring",
           "--context 1M --offload host --hbm-pages 5000 --dtype fp32", "--context 200 --dtype fp64",
-          "--context 64K --held-chunks 3", "--context 64K --optimizer-states hbm"}) {
+          "--context 64K --held-chunks 3", "--context 64K --held-chunks all", "--context 64K --keep all",
+          "--context 64K --optimizer-states hbm"}) {
         const std::vector<std::string> typed =
             words("--model " + model_file("qwen2.5-7b") + " --json " + json + " " + base);
         call_plan(typed);
@@ -53,6 +54,9 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
         run.offload = first["run"]["offload"] == "host" ? Offload::kHost : Offload::kNone;
         run.keep = first["run"]["keep"] == "xo" ? Keep::kInputAndOutput : Keep::kNone;
         run.held_chunks.count = first["run"]["held_chunks"] == "3" ? 3 : 0;
+        if (first["run"]["held_chunks"] == "all") {
+            run.held_chunks = {Amount::Mode::kAll, 0};
+        }
         if (first["run"]["optimizer_states"] == "hbm") {
             run.resident_shards = {Amount::Mode::kAll, 0};
         }
@@ -71,9 +75,11 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
             // A changed flag takes the place of the one it changes.
             std::vector<std::string> changed = typed;
             const std::vector<std::string> change = words(alternative.change);
-            const auto at = std::find(changed.begin(), changed.end(), change[0]);
-            if (at != changed.end()) {
-                changed.erase(at, at + static_cast<std::ptrdiff_t>(change.size()));
+            for (std::size_t i = 0; i < change.size(); i += 2) {
+                const auto at = std::find(changed.begin(), changed.end(), change[i]);
+                if (at != changed.end()) {
+                    changed.erase(at, at + std::min<std::ptrdiff_t>(2, changed.end() - at));
+                }
             }
             if (alternative.change == "--offload none") {
                 const auto pages = std::find(changed.begin(), changed.end(), "--hbm-pages");

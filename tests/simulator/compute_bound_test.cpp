@@ -15,7 +15,11 @@ TEST_CASE("what the compute engine does without the optimizer and copies within 
     testing::RandomSteps random(701);
     int partly = 0;
     for (int i = 0; i < 2000; ++i) {
-        const testing::RandomStep step = random.next();
+        testing::RandomStep step = random.next();
+        if (i % 4 == 0) {  // some layers of a chunk
+            step.run.keep = Keep::kOutput;
+            step.run.kept_pages = {Amount::Mode::kCount, random.between(0, 3 * step.model.layers)};
+        }
         const schedule::Plan plan = schedule::make_plan(step.model, step.run);
         CAPTURE(to_json(plan));
         const simulator::Prediction whole = simulator::simulate_step(plan, machine());
@@ -34,7 +38,7 @@ TEST_CASE("what the compute engine does without the optimizer and copies within 
         CHECK(bound + optimizer <= whole.seconds * (1 + kRounding));
         partly += plan.kept_pages() % step.model.layers != 0 ? 1 : 0;
     }
-    CHECK(partly > 20);
+    CHECK(partly > 100);
 }
 
 }  // namespace oomb::test

@@ -65,22 +65,23 @@ void check_device(const RunConfiguration& run) {
         if (run.compute == DType::kF64) {
             fail<UsageError>("--dtype fp64: the oracle mode runs with --device cpu; on cuda allowed is bf16 or fp32");
         }
-    } else if (run.compute == DType::kBF16) {
-        fail<UsageError>(
-            "--dtype bf16: the CPU computes in fp32 or fp64; take --dtype fp32 (bf16 weights are read and written as "
-            "they are)");
     }
 }
 
 std::unique_ptr<Backend> make_backend(const schedule::Plan& plan, [[maybe_unused]] int threads) {
 #ifdef OOMB_HAVE_CUDA
     if (plan.run.device == DeviceKind::kCuda) {
-        return make_cuda_backend(plan, [](std::int64_t done, std::int64_t total) {
-            std::fputs(fmt::format("\rreserving host memory: {} of {}{}", format_bytes_short(done),
-                                   format_bytes_short(total), done == total ? "\n" : "")
-                           .c_str(),
-                       stderr);
-        });
+        const auto show = [](std::string_view what, const std::string& done, const std::string& total, bool ended) {
+            std::fputs(fmt::format("\r{}: {} of {}{}", what, done, total, ended ? "\n" : "").c_str(), stderr);
+        };
+        StartProgress progress;
+        progress.reserving = [show](std::int64_t done, std::int64_t total) {
+            show("reserving host memory", format_bytes_short(done), format_bytes_short(total), done == total);
+        };
+        progress.preparing = [show](std::int64_t done, std::int64_t total) {
+            show("preparing shapes of operations", format_count(done), format_count(total), done == total);
+        };
+        return make_cuda_backend(plan, std::move(progress));
     }
 #endif
     return make_cpu_backend(plan, threads);

@@ -1,5 +1,5 @@
 // Attention of the CPU backend over one window: the window's pages side by side, then matrix products per query head
-// and tile of queries. kernels/cpu/attention.hpp is the plain definition it must agree with.
+// and tile of queries. kernels/cpu/attention.hpp is the plain definition it must agree with, and is what computes bf16.
 
 #include <ATen/ops/amax.h>
 #include <ATen/ops/exp.h>
@@ -52,6 +52,10 @@ struct Tile {
     std::int64_t first_masked = 0;  // row r sees keys up to first_masked + r; all rows see all where that is >= keys
 };
 
+double scale_of(const AttentionCost& cost) {
+    return 1.0 / std::sqrt(static_cast<double>(cost.head_dim));
+}
+
 template <class Visit>
 void for_each_tile(const AttentionCost& cost, const Visit& visit) {
     const std::int64_t group = cost.query_heads / cost.kv_heads;
@@ -82,6 +86,68 @@ at::Tensor head_of(T* data, std::int64_t rows, std::int64_t heads, std::int64_t 
 
 template <class T>
 void CpuBackend<T>::attention(const Issued& issued) {
+    if constexpr (std::is_same_v<T, A>) {
+        attend_by_library(issued);
+    } else {
+        attend_by_kernel(issued);
+    }
+}
+
+template <class T>
+void CpuBackend<T>::attention_backward(const Issued& issued) {
+    if constexpr (std::is_same_v<T, A>) {
+        backward_by_library(issued);
+    } else {
+        backward_by_kernel(issued);
+    }
+}
+
+template <class T>
+void CpuBackend<T>::attend_by_kernel(const Issued& issued) {
+    const auto& cost = std::get<AttentionCost>(issued.operation.cost);
+    const bool whole = issued.operation.id.part == 0;
+    const std::int64_t elements = cost.queries * model_.query_width();
+    A* o = memory_.template write<A>(issued, whole ? kOutputSum : kAttentionScratch, elements);
+    kernels::cpu::attention_forward<T>(
+        {.q = memory_.template read<T>(issued, kQuery, elements),
+         .kv = page_view<const T>(issued, 0, cost.first_key, cost.keys),
+         .o_part = o,
+         .lse_part =
+             memory_.template write<A>(issued, whole ? kLogSumExp : kLogSumExpPart, cost.queries * cost.query_heads),
+         .tokens = cost.queries,
+         .query_heads = cost.query_heads,
+         .scale = scale_of(cost),
+         .mask = {.first_query = cost.first_query}});
+    if (!whole) {
+        std::transform(o, o + elements, memory_.template write<T>(issued, kOutputPart, elements),
+                       [](A value) { return T(value); });
+    }
+}
+
+template <class T>
+void CpuBackend<T>::backward_by_kernel(const Issued& issued) {
+    const auto& cost = std::get<AttentionCost>(issued.operation.cost);
+    const std::int64_t elements = cost.queries * model_.query_width(), sums = cost.queries * cost.query_heads;
+    A* dq = memory_.template write<A>(issued, kQueryGradient, elements);
+    if (issued.operation.id.part == 0) {
+        std::fill_n(dq, elements, A{0});
+    }
+    kernels::cpu::attention_backward<T>({.q = memory_.template read<T>(issued, kQuery, elements),
+                                         .d_o = memory_.template read<T>(issued, kOutputGradient, elements),
+                                         .lse = memory_.template read<A>(issued, kLogSumExp, sums),
+                                         .delta = memory_.template read<A>(issued, kDelta, sums),
+                                         .kv = page_view<const T>(issued, 0, cost.first_key, cost.keys),
+                                         .dq = dq,
+                                         .d_kv = page_view<A>(issued, 1, cost.first_key, cost.keys),
+                                         .first_touch = issued.grants[1].first_touch.data(),
+                                         .tokens = cost.queries,
+                                         .query_heads = cost.query_heads,
+                                         .scale = scale_of(cost),
+                                         .mask = {.first_query = cost.first_query}});
+}
+
+template <class T>
+void CpuBackend<T>::attend_by_library(const Issued& issued) {
     const auto& cost = std::get<AttentionCost>(issued.operation.cost);
     const bool whole = issued.operation.id.part == 0;
     const std::int64_t width = model_.query_width(), dim = cost.head_dim, kv_width = model_.kv_width();
@@ -94,7 +160,7 @@ void CpuBackend<T>::attention(const Issued& issued) {
         cost.keys, kv_width, tile_rows);
     gather_window(issued, 0, scratch.k);
     gather_window(issued, 1, scratch.v);
-    const double scale = 1.0 / std::sqrt(static_cast<double>(dim));
+    const double scale = scale_of(cost);
 
     for_each_tile(cost, [&](const Tile& tile) {
         const auto queries = head_of(q + tile.first * width, tile.rows, cost.query_heads, dim, tile.head);
@@ -120,7 +186,7 @@ void CpuBackend<T>::attention(const Issued& issued) {
 
 // With p = exp(scale q.k - lse), ds = p (dO.v - delta): dq += scale ds k, dk += scale ds^T q, dv += p^T dO.
 template <class T>
-void CpuBackend<T>::attention_backward(const Issued& issued) {
+void CpuBackend<T>::backward_by_library(const Issued& issued) {
     const auto& cost = std::get<AttentionCost>(issued.operation.cost);
     const std::int64_t width = model_.query_width(), dim = cost.head_dim, kv_width = model_.kv_width();
     const std::int64_t heads = cost.query_heads;
@@ -139,7 +205,7 @@ void CpuBackend<T>::attention_backward(const Issued& issued) {
     if (issued.operation.id.part == 0) {
         std::fill_n(query_gradient, cost.queries * width, T{0});
     }
-    const double scale = 1.0 / std::sqrt(static_cast<double>(dim));
+    const double scale = scale_of(cost);
 
     for_each_tile(cost, [&](const Tile& tile) {
         const auto queries = head_of(q + tile.first * width, tile.rows, heads, dim, tile.head);
@@ -199,10 +265,10 @@ void CpuBackend<T>::add_to_gradient_pages(const Issued& issued, std::size_t plan
 template <class T>
 void CpuBackend<T>::merge(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, heads = model_.query_heads, width = model_.query_width();
-    kernels::cpu::attention_merge<T, T>({.o = memory_.template write<T>(issued, kOutputSum, rows * width),
-                                         .lse = memory_.template write<T>(issued, kLogSumExp, rows * heads),
+    kernels::cpu::attention_merge<A, T>({.o = memory_.template write<A>(issued, kOutputSum, rows * width),
+                                         .lse = memory_.template write<A>(issued, kLogSumExp, rows * heads),
                                          .o_part = memory_.template read<T>(issued, kOutputPart, rows * width),
-                                         .lse_part = memory_.template read<T>(issued, kLogSumExpPart, rows * heads),
+                                         .lse_part = memory_.template read<A>(issued, kLogSumExpPart, rows * heads),
                                          .tokens = rows,
                                          .heads = heads,
                                          .head_dim = model_.head_dim});
@@ -211,8 +277,9 @@ void CpuBackend<T>::merge(const Issued& issued) {
 template <class T>
 void CpuBackend<T>::finish_attention(const Issued& issued) {
     const std::int64_t elements = issued.operation.rows * model_.query_width();
-    std::copy_n(memory_.template read<T>(issued, kOutputSum, elements), elements,
-                memory_.template write<T>(issued, kAttentionOutput, elements));
+    const A* sum = memory_.template read<A>(issued, kOutputSum, elements);
+    std::transform(sum, sum + elements, memory_.template write<T>(issued, kAttentionOutput, elements),
+                   [](A value) { return T(value); });
 }
 
 template <class T>
@@ -220,21 +287,29 @@ void CpuBackend<T>::attention_delta(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, heads = model_.query_heads, width = model_.query_width();
     kernels::cpu::attention_delta<T>({.d_o = memory_.template read<T>(issued, kOutputGradient, rows * width),
                                       .o = memory_.template read<T>(issued, kAttentionOutput, rows * width),
-                                      .delta = memory_.template write<T>(issued, kDelta, rows * heads),
+                                      .delta = memory_.template write<A>(issued, kDelta, rows * heads),
                                       .tokens = rows,
                                       .heads = heads,
                                       .head_dim = model_.head_dim});
 }
 
-#define OOMB_ATTENTION(T)                                                                     \
-    template void CpuBackend<T>::attention(const Issued&);                                    \
-    template void CpuBackend<T>::attention_backward(const Issued&);                           \
-    template void CpuBackend<T>::gather_window(const Issued&, std::size_t, T*);               \
-    template void CpuBackend<T>::add_to_gradient_pages(const Issued&, std::size_t, const T*); \
-    template void CpuBackend<T>::merge(const Issued&);                                        \
-    template void CpuBackend<T>::finish_attention(const Issued&);                             \
+#define OOMB_ATTENTION(T)                                           \
+    template void CpuBackend<T>::attention(const Issued&);          \
+    template void CpuBackend<T>::attention_backward(const Issued&); \
+    template void CpuBackend<T>::merge(const Issued&);              \
+    template void CpuBackend<T>::finish_attention(const Issued&);   \
     template void CpuBackend<T>::attention_delta(const Issued&);
+#define OOMB_ATTENTION_BY_LIBRARY(T)                                            \
+    template void CpuBackend<T>::attend_by_library(const Issued&);              \
+    template void CpuBackend<T>::backward_by_library(const Issued&);            \
+    template void CpuBackend<T>::gather_window(const Issued&, std::size_t, T*); \
+    template void CpuBackend<T>::add_to_gradient_pages(const Issued&, std::size_t, const T*);
+OOMB_ATTENTION(BFloat16)
 OOMB_ATTENTION(float)
 OOMB_ATTENTION(double)
+OOMB_ATTENTION_BY_LIBRARY(float)
+OOMB_ATTENTION_BY_LIBRARY(double)
+template void CpuBackend<BFloat16>::attend_by_kernel(const Issued&);
+template void CpuBackend<BFloat16>::backward_by_kernel(const Issued&);
 
 }  // namespace oomb::trainer
