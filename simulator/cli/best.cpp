@@ -48,6 +48,23 @@ Freedom freedom_of(const CLI::App& app, const RunConfiguration& run) {
     return freedom;
 }
 
+// The types of gradients and master weights to search, those asked for first.
+std::vector<RunConfiguration> types_of(const CLI::App& app, const RunConfiguration& run, bool search) {
+    std::vector<RunConfiguration> list{run};
+    const auto add = [&](bool free, bool RunConfiguration::*narrow) {
+        const std::vector<RunConfiguration> before = list;
+        for (const RunConfiguration& one : before) {
+            if (search && free && run.compute == DType::kBF16) {
+                list.push_back(one);
+                list.back().*narrow = true;
+            }
+        }
+    };
+    add(app.count("--master-weights") == 0 && run.optimizer, &RunConfiguration::split_masters);
+    add(app.count("--gradient-dtype") == 0, &RunConfiguration::bf16_gradients);
+    return list;
+}
+
 // Says on `err`, at most once per second, how far the search is, once it has taken two seconds.
 class Ticker {
   public:
@@ -69,11 +86,12 @@ class Ticker {
 
 class Best {
   public:
-    Best(const PlanFlags& flags, const Freedom& freedom, const Call& call)
+    Best(const PlanFlags& flags, const Freedom& freedom, const std::vector<RunConfiguration>& types, const Call& call)
         : flags_(flags),
           freedom_(freedom),
           call_(call),
-          asked_(to_run_configuration(flags.run)),
+          types_(types),
+          asked_(types.front()),
           profile_(profile_of(flags, asked_.device)),
           model_(read_model_shape(flags.run.model)) {}
 
@@ -82,13 +100,27 @@ class Best {
         if (const std::optional<std::string> warning = position_warning(asked_, model_)) {
             call_.err << fmt::format("{}: warning: {}\n", call_.program, *warning);
         }
-        Search search(model_, asked_, freedom_, profile_, Ticker(call_));
-        const std::optional<Setting> best = search.best(asked_.gpu_memory_bytes, asked_.host_memory_bytes);
+        std::optional<Setting> best, as_asked;
+        std::optional<Search> search;
+        for (const RunConfiguration& types : types_) {
+            Search other(model_, types, freedom_, profile_, Ticker(call_));
+            const auto found = other.best(asked_.gpu_memory_bytes, asked_.host_memory_bytes);
+            if (&types == &types_.front()) {
+                as_asked = found;
+            }
+            if (found && (!best || found->seconds < best->seconds * (1 - kEqualTimes))) {
+                best = found;
+                search.emplace(std::move(other));
+            }
+        }
         if (!best) {
             return nothing_fits();
         }
-        add_rows(*best, search);
-        make_front(*best, search);
+        add_rows(*best, *search);
+        if (as_asked && setting_text(as_asked->run) != setting_text(best->run)) {
+            add_row("types as asked", as_asked->run);
+        }
+        make_front(*best, *search);
         print(*best);
         write_json(flags_.json_path, json(*best));
         finish(call_.out);
@@ -286,6 +318,7 @@ class Best {
     const PlanFlags& flags_;
     const Freedom freedom_;
     const Call& call_;
+    const std::vector<RunConfiguration>& types_;
     const RunConfiguration asked_;
     const HardwareProfile profile_;
     const ModelShape model_;
@@ -300,10 +333,17 @@ ExitCode best(const Call& call) {
     PlanFlags flags;
     prepare_command_line(app, kFooter);
     add_plan_flags(app, flags, "also write what is found to this file (docs/plan-format.md)");
+    bool search_types = false;
+    app.add_flag("--search-types", search_types,
+                 "with --dtype bf16 also look at --master-weights remainder, which changes no bit of them, and at "
+                 "--gradient-dtype bf16, which rounds gradients, unless these flags are given")
+        ->group("What is trained");
     if (const std::optional<ExitCode> end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
     }
-    return Best(flags, freedom_of(app, to_run_configuration(flags.run)), call).run();
+    const RunConfiguration run = to_run_configuration(flags.run);
+    const std::vector<RunConfiguration> types = types_of(app, run, search_types);
+    return Best(flags, freedom_of(app, run), types, call).run();
 }
 
 }  // namespace oomb::simulator

@@ -108,6 +108,29 @@ TEST_CASE("best: flags that are given stay") {
     CHECK(best["optimizer_shards"]["hbm"] == 0);
 }
 
+TEST_CASE("best: types are searched where that is allowed, and stay where they are given") {
+    const TemporaryFolder folder;
+    const std::string json = (folder.path() / "best.json").string();
+    const auto best = [&](const std::string& flags) {
+        REQUIRE(call("best" + k7B + " --context 32K --json " + json + flags).code == 0);
+        Json found = read_json_file(json)["best"];
+        check_same_plan(found);
+        return found;
+    };
+    const auto types_of = [](const Json& found) {
+        const std::string command = found["command"];
+        return std::pair(contains(command, "--gradient-dtype bf16"), contains(command, "--master-weights remainder"));
+    };
+    const Json as_asked = best("");
+    CHECK(types_of(as_asked) == std::pair(false, false));
+    const Json any = best(" --search-types");
+    CHECK(types_of(any) == std::pair(true, true));
+    CHECK(seconds_of(any) < seconds_of(as_asked));
+    CHECK_FALSE(types_of(best(" --search-types --gradient-dtype fp32")).first);
+    CHECK_FALSE(types_of(best(" --search-types --master-weights fp32")).second);
+    CHECK(types_of(best(" --gradient-dtype bf16")) == std::pair(true, false));
+}
+
 TEST_CASE("best: exit codes") {
     const PlanCall none = call("best" + k7B + " --context 32K --gpu-memory 20GiB");
     CHECK(none.code == 3);
