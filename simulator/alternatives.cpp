@@ -7,6 +7,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
+#include "simulator/search.hpp"
 
 namespace oomb::simulator {
 namespace {
@@ -18,8 +19,7 @@ struct Change {
 };
 
 std::string tokens_flag(std::string_view flag, std::int64_t tokens) {
-    return tokens % kKiB == 0 ? fmt::format("{} {}", flag, format_tokens_short(tokens))
-                              : fmt::format("{} {}", flag, tokens);
+    return fmt::format("{} {}", flag, tokens_as_typed(tokens));
 }
 
 bool keeps(const RunConfiguration& run) {
@@ -152,33 +152,32 @@ class Changes {
 };
 
 // Empty where the changed run is not allowed (more chunks than there may be, say).
-std::optional<Alternative> evaluate(const ModelShape& model, const Change& change, const Limits& limits) {
+std::optional<Alternative> evaluate(const Target& target, const Change& change) {
     try {
-        const schedule::Plan plan = schedule::make_plan(model, change.run);
+        const schedule::Plan plan = plan_for_time(target.model, change.run, target.profile);
         return Alternative{change.text,
                            change.run,
                            {plan.peak_bytes(Tier::kHbm), plan.peak_bytes(Tier::kHost)},
-                           excesses_of(plan, limits),
+                           excesses_of(plan, target.limits),
                            change.costs_only_time};
     } catch (const UsageError&) {
         return std::nullopt;
     }
 }
 
-void append(std::vector<Alternative>& list, const ModelShape& model, const std::vector<Change>& changes,
-            const Limits& limits) {
+void append(std::vector<Alternative>& list, const Target& target, const std::vector<Change>& changes) {
     for (const Change& change : changes) {
-        if (std::optional<Alternative> alternative = evaluate(model, change, limits)) {
+        if (std::optional<Alternative> alternative = evaluate(target, change)) {
             list.push_back(std::move(*alternative));
         }
     }
 }
 
 // The longest context that fits, else the shortest tried.
-std::optional<Alternative> shorter_context(const ModelShape& model, const Change& from, const Limits& limits) {
+std::optional<Alternative> shorter_context(const Target& target, const Change& from) {
     std::optional<Alternative> last;
     for (const Change& change : Changes(from.run).of_contexts()) {
-        last = evaluate(model, {join(from.text, change.text), change.run, false}, limits);
+        last = evaluate(target, {join(from.text, change.text), change.run, false});
         if (last && last->fits()) {
             break;
         }
@@ -217,28 +216,28 @@ Change all_savings(const RunConfiguration& run) {
 
 }  // namespace
 
-std::vector<Alternative> alternatives(const ModelShape& model, const RunConfiguration& run, const Limits& limits) {
+std::vector<Alternative> alternatives(const Target& target, const RunConfiguration& run) {
     const Changes changes(run);
     std::vector<Alternative> list;
-    append(list, model, changes.of_places(), limits);
-    append(list, model, changes.of_cuts({2, 4}), limits);
-    append(list, model, changes.of_types(), limits);
-    if (std::optional<Alternative> shorter = shorter_context(model, {"", run}, limits)) {
+    append(list, target, changes.of_places());
+    append(list, target, changes.of_cuts({2, 4}));
+    append(list, target, changes.of_types());
+    if (std::optional<Alternative> shorter = shorter_context(target, {"", run})) {
         list.push_back(std::move(*shorter));
     }
-    append(list, model, changes.of_optimizer(), limits);
+    append(list, target, changes.of_optimizer());
     return list;
 }
 
-std::vector<Alternative> combinations(const ModelShape& model, const RunConfiguration& run, const Limits& limits) {
+std::vector<Alternative> combinations(const Target& target, const RunConfiguration& run) {
     std::vector<Alternative> list;
     const Change all = all_savings(run);
     if (all.text.empty()) {
         return list;
     }
-    append(list, model, {all}, limits);
+    append(list, target, {all});
     if (!list.empty() && !list.back().fits()) {
-        if (std::optional<Alternative> shorter = shorter_context(model, all, limits)) {
+        if (std::optional<Alternative> shorter = shorter_context(target, all)) {
             list.push_back(std::move(*shorter));
         }
     }

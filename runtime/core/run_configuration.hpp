@@ -20,7 +20,7 @@ enum class Keep : std::uint8_t {
     kInput,           // "x": layer input; no second forward, but attention again
     kOutput,          // "o": attention output and log-sum-exp; a second forward without attention and K/V
     kInputAndOutput,  // "xo": all three; no second forward
-    kAuto,            // what takes the fewest FLOPs of all that fits; make_plan puts one of the others in its place
+    kAuto,            // left to the plan: make_plan, or who knows the machine, puts one of the others in its place
 };
 constexpr bool keeps_input(Keep keep) {
     return keep == Keep::kInput || keep == Keep::kInputAndOutput;

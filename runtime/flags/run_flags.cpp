@@ -177,16 +177,18 @@ void add_places(CLI::App& app, RunFlags& flags) {
     add("--keep", flags.keep, "none|x|o|xo|all|auto", flags.keep,
         "what the fill keeps of each chunk and layer. none: all is computed again; x: layer input, no second forward; "
         "o: attention output and log-sum-exp, a second forward without attention; xo: all three; all: as --held-chunks "
-        "all, no matrix product again, in GPU memory whatever --offload says (the host takes x, o and xo); auto: what "
-        "takes the fewest operations of all that fits the budgets (with --kept-pages auto also in part)");
+        "all, no matrix product again, in GPU memory whatever --offload says (the host takes x, o and xo); auto: of "
+        "all "
+        "that fits the budgets (with --kept-pages auto also in part) what takes the least time, on the CPU the fewest "
+        "operations");
     add("--kept-pages", flags.kept_pages, "auto|all|N", flags.kept_pages,
         "how many pages, one per chunk and layer, --keep keeps, the latest chunks first; whole chunks with x and xo. "
         "auto: as many as the budgets hold. Under --offload host they stay in GPU memory as far as its budget reaches, "
         "before K/V pages do; with --hbm-pages ring all go to the host");
     add("--held-chunks", flags.held_chunks, "auto|all|N", "0, all with --keep all",
         "chunks whose activations stay in GPU memory until their backward, which then repeats no matrix product. 1: of "
-        "the chunk at hand; 2 and more: also of the last chunks, from the fill on; auto: as for --keep, of both "
-        "together");
+        "the chunk at hand; 2 and more: also of the last chunks, from the fill on; auto: as for --keep, "
+        "together with it and --optimizer-states auto");
     add("--hbm-pages", flags.hbm_pages, "auto|ring|N", flags.hbm_pages,
         "K/V pages, counted over all layers, that stay in GPU memory under --offload host. auto: as many as the budget "
         "holds; ring: none, GPU memory does not depend on the context");
@@ -205,6 +207,66 @@ void add_run_flags(CLI::App& app, RunFlags& flags) {
     add_what(app, flags);
     add_cuts(app, flags);
     add_places(app, flags);
+}
+
+std::string quoted_for_shell(const std::string& value) {
+    if (value.find_first_of(" \t\n'\"\\$`*?[]{}&;|<>()#~!") == std::string::npos) {
+        return value;
+    }
+    std::string text = "'";
+    for (const char c : value) {
+        text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    return text + "'";
+}
+
+std::string as_typed(const RunFlags& flags) {
+    static const std::pair<const char*, std::string RunFlags::*> kFlags[] = {
+        {"--model", &RunFlags::model},
+        {"--device", &RunFlags::device},
+        {"--context", &RunFlags::context},
+        {"--chunk", &RunFlags::chunk},
+        {"--page-tokens", &RunFlags::page_tokens},
+        {"--window", &RunFlags::window},
+        {"--logit-tile", &RunFlags::logit_tile},
+        {"--attention", &RunFlags::attention},
+        {"--dtype", &RunFlags::dtype},
+        {"--gradient-dtype", &RunFlags::gradient_dtype},
+        {"--master-weights", &RunFlags::master_weights},
+        {"--offload", &RunFlags::offload},
+        {"--hbm-pages", &RunFlags::hbm_pages},
+        {"--keep", &RunFlags::keep},
+        {"--kept-pages", &RunFlags::kept_pages},
+        {"--held-chunks", &RunFlags::held_chunks},
+        {"--optimizer-states", &RunFlags::optimizer_states},
+        {"--gpu-memory", &RunFlags::gpu_memory},
+        {"--host-memory", &RunFlags::host_memory}};
+    const RunFlags defaults;
+    std::string text;
+    for (const auto& [name, member] : kFlags) {
+        const std::string& value = flags.*member;
+        if (value != defaults.*member) {
+            text += fmt::format("{}{} {}", text.empty() ? "" : " ", name, quoted_for_shell(value));
+        }
+    }
+    return text + (flags.deterministic ? " --deterministic" : "") + (flags.no_optimizer ? " --no-optimizer" : "");
+}
+
+void set_flags(RunFlags& flags, const RunConfiguration& run) {
+    flags.chunk = tokens_as_typed(run.chunk_tokens);
+    flags.window = tokens_as_typed(run.window_tokens);
+    flags.logit_tile = tokens_as_typed(run.logit_tile_tokens);
+    flags.offload = name_of(run.offload);
+    flags.hbm_pages = to_text(run.hbm_pages);
+    flags.keep = name_of(run.keep);
+    flags.kept_pages = run.keep == Keep::kNone ? "all" : to_text(run.kept_pages);
+    const bool holds = run.held_chunks.mode != Amount::Mode::kCount || run.held_chunks.count > 0;
+    flags.held_chunks = holds ? to_text(run.held_chunks) : "";
+    if (run.bf16_gradients != (flags.gradient_dtype == "bf16")) {
+        flags.gradient_dtype = run.bf16_gradients ? "bf16" : "";
+    }
+    flags.master_weights = run.split_masters ? "remainder" : "fp32";
+    flags.optimizer_states = states_text(run.resident_shards);
 }
 
 RunConfiguration to_run_configuration(const RunFlags& flags) {

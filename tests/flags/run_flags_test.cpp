@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
@@ -161,6 +162,48 @@ TEST_CASE("optimizer states: hbm, host or auto") {
     CHECK_THROWS_WITH_AS(to_run_configuration(flags),
                          doctest::Contains("--optimizer-states: found \"disk\", allowed is hbm, host, auto"),
                          UsageError);
+}
+
+TEST_CASE("flags as typed are read as what they were") {
+    CHECK(as_typed(RunFlags{}).empty());
+    RunFlags flags = flags_with_context("100000");
+    flags.model = "models/a model's.json";
+    flags.device = "cuda";
+    flags.no_optimizer = true;
+    CHECK(as_typed(flags) == "--model 'models/a model'\\''s.json' --device cuda --context 100000 --no-optimizer");
+    flags.model = "m.json";
+    flags.no_optimizer = false;
+    RunConfiguration run = to_run_configuration(flags);
+    run.chunk_tokens = 640;
+    run.window_tokens = 64 << 10;
+    run.logit_tile_tokens = 1000;
+    run.offload = Offload::kHost;
+    run.hbm_pages = {HbmPages::Mode::kCount, 7};
+    run.keep = Keep::kOutput;
+    run.kept_pages = {Amount::Mode::kCount, 30};
+    run.held_chunks = {Amount::Mode::kCount, 2};
+    run.resident_shards = {};
+    run.bf16_gradients = run.split_masters = true;
+    set_flags(flags, run);
+    std::vector<std::string> words;
+    std::istringstream text(as_typed(flags));
+    for (std::string word; text >> word;) {
+        words.push_back(word);
+    }
+    const RunConfiguration again = to_run_configuration(parsed(words));
+    CHECK(again.device == run.device);
+    CHECK(again.context_tokens == run.context_tokens);
+    CHECK(again.chunk_tokens == run.chunk_tokens);
+    CHECK(again.window_tokens == run.window_tokens);
+    CHECK(again.logit_tile_tokens == run.logit_tile_tokens);
+    CHECK(again.offload == run.offload);
+    CHECK(to_text(again.hbm_pages) == to_text(run.hbm_pages));
+    CHECK(again.keep == run.keep);
+    CHECK(to_text(again.kept_pages) == to_text(run.kept_pages));
+    CHECK(to_text(again.held_chunks) == to_text(run.held_chunks));
+    CHECK(states_text(again.resident_shards) == "host");
+    CHECK(again.bf16_gradients);
+    CHECK(again.split_masters);
 }
 
 TEST_CASE("gradient dtype: fp32 or bf16, the latter beside bf16 weights alone") {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/core/json.hpp"
+#include "simulator/default_profile.hpp"
 #include "tests/simulator/plan_call.hpp"
 
 namespace oomb::test {
@@ -23,6 +24,10 @@ RunConfiguration cuda_run(std::int64_t context_tokens) {
     run.gpu_memory_bytes = 139 * (std::int64_t{1} << 30);
     run.host_memory_bytes = 125 * (std::int64_t{1} << 30);
     return run;
+}
+
+simulator::Target target_of(const ModelShape& model, simulator::Limits limits = {}) {
+    return {model, limits, simulator::default_profile()};
 }
 
 const Alternative* find(const std::vector<Alternative>& list, const std::string& change) {
@@ -62,7 +67,7 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
         } else if (base.find("5000") != std::string::npos) {
             run.hbm_pages = {HbmPages::Mode::kCount, 5000};
         }
-        const std::vector<Alternative> list = simulator::alternatives(model, run, {});
+        const std::vector<Alternative> list = simulator::alternatives(target_of(model), run);
         CHECK(list.size() >= 5);
         for (const Alternative& alternative : list) {
             CAPTURE(base);
@@ -94,7 +99,7 @@ TEST_CASE("what gives up least comes first") {
     const ModelShape model = read_model_shape(model_file("qwen2.5-7b"));
     RunConfiguration run = cuda_run(128 * 1024);
     run.resident_shards = {Amount::Mode::kAll, 0};
-    const std::vector<Alternative> list = simulator::alternatives(model, run, {});
+    const std::vector<Alternative> list = simulator::alternatives(target_of(model), run);
     REQUIRE(find(list, "--optimizer-states auto") != nullptr);
     CHECK(find(list, "--optimizer-states auto")->fits());
     REQUIRE(find(list, "--offload host") != nullptr);
@@ -107,7 +112,7 @@ TEST_CASE("what gives up least comes first") {
 TEST_CASE("the context is halved no more than it takes") {
     const ModelShape model = read_model_shape(model_file("qwen2.5-7b"));
     RunConfiguration run = cuda_run(1 << 20);
-    const std::vector<Alternative> list = simulator::alternatives(model, run, {});
+    const std::vector<Alternative> list = simulator::alternatives(target_of(model), run);
     const auto shorter =
         std::find_if(list.begin(), list.end(), [](const auto& one) { return one.change.starts_with("--context"); });
     REQUIRE(shorter != list.end());
@@ -123,7 +128,7 @@ TEST_CASE("changes that the flags would refuse, or that change nothing, are not 
     run.chunk_tokens = run.window_tokens = run.page_tokens;
     run.logit_tile_tokens = 1;
     run.optimizer = false;
-    const std::vector<Alternative> list = simulator::alternatives(model, run, {1});
+    const std::vector<Alternative> list = simulator::alternatives(target_of(model, {1}), run);
     REQUIRE(list.size() == 1);
     CHECK(list[0].change == "--offload host");
 }
@@ -135,14 +140,14 @@ TEST_CASE("several changes at once: time first, then the context; free memory co
     run.keep = Keep::kInputAndOutput;
     const std::string all =
         "--offload host --optimizer-states auto --keep none --logit-tile 256 --window 2K --chunk 1K";
-    const std::vector<Alternative> unlimited = simulator::combinations(model, run, {});
+    const std::vector<Alternative> unlimited = simulator::combinations(target_of(model), run);
     REQUIRE(unlimited.size() == 1);
     CHECK(unlimited[0].change == all);
     CHECK(unlimited[0].costs_only_time);
     const schedule::Plan plan = schedule::make_plan(model, unlimited[0].run);
     const std::int64_t both = plan.peak_bytes(Tier::kHbm) + plan.peak_bytes(Tier::kHost);
-    CHECK(simulator::combinations(model, run, {both}).size() == 1);
-    const std::vector<Alternative> limited = simulator::combinations(model, run, {both - 1});
+    CHECK(simulator::combinations(target_of(model, {both}), run).size() == 1);
+    const std::vector<Alternative> limited = simulator::combinations(target_of(model, {both - 1}), run);
     REQUIRE(limited.size() == 2);
     REQUIRE(limited[0].excesses.size() == 1);
     CHECK(limited[0].excesses[0].short_bytes() == 1);

@@ -10,8 +10,10 @@
 #include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
 #include "runtime/flags/run_flags.hpp"
+#include "simulator/default_profile.hpp"
 #include "simulator/explain.hpp"
 #include "simulator/render.hpp"
+#include "simulator/search.hpp"
 #include "simulator/time_report.hpp"
 #include "trainer/cli/train_flags.hpp"
 #include "trainer/cpu/make_cpu_backend.hpp"
@@ -102,7 +104,7 @@ std::optional<simulator::Prediction> predict(const schedule::Plan& plan,
     if (!profile || simulator::why_unpredictable(plan, *profile)) {
         return std::nullopt;
     }
-    return simulator::simulate_step(plan, *profile);
+    return simulator::predict_step(plan, *profile);
 }
 
 ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::string& command) {
@@ -114,7 +116,8 @@ ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::st
         options.peak_flops = profile->peak_flops.at(run.compute).per_second;
     }
     const ModelShape model = read_model_shape(run_flags.model);
-    const schedule::Plan plan = schedule::make_plan(model, run);
+    const HardwareProfile& times = profile ? *profile : simulator::default_profile();
+    const schedule::Plan plan = simulator::plan_for_time(model, run, times);
     const simulator::Limits limits{free_memory_limit_bytes(run_flags).value_or(0)};
     for (const std::string& note : model.notes) {
         std::fputs(fmt::format("note: {}\n", note).c_str(), stderr);
@@ -130,7 +133,8 @@ ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::st
                   << std::flush;
     }
     if (!excesses.empty()) {
-        std::cerr << fmt::format("{}: does not fit\n", kProgram) << simulator::explain_excess(plan, excesses, limits);
+        std::cerr << fmt::format("{}: does not fit\n", kProgram)
+                  << simulator::explain_excess(plan, excesses, limits, times);
         return ExitCode::kDoesNotFit;
     }
     if (flags.dry_run) {
