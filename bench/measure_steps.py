@@ -22,7 +22,7 @@ import time
 import trace_by_kind
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FEWER = ", 7 layers"  # a row of this ending runs that many of the model's layers
+FEWER = " of 7 layers"  # a row of this ending runs that many of the model's layers
 COMMON = ["--synthetic", "--device", "cuda", "--chunk", "8K"]
 GRADIENTS = ["--no-optimizer"]
 LEAN = [*GRADIENTS, "--offload", "host", "--hbm-pages", "ring", "--keep", "none"]
@@ -47,9 +47,9 @@ ROWS = {
     "256K best": ("256K", 1, [*BEST, "--window", "64K"]),
     "512K lean": ("512K", 1, [*LEAN, "--window", "32K"]),
     "512K best": ("512K", 1, [*BEST, "--window", "64K"]),
-    "512K lean, 7 layers": ("512K", 1, [*LEAN, "--window", "32K"]),
+    "512K lean of 7 layers": ("512K", 1, [*LEAN, "--window", "32K"]),
     # What the plan of all layers keeps, in as much GPU memory as leaves about the same share of it on the host.
-    "512K best, 7 layers": ("512K", 1, [*GRADIENTS, "--offload", "host", "--keep", "o", "--held-chunks", "1", "--logit-tile",
+    "512K best of 7 layers": ("512K", 1, [*GRADIENTS, "--offload", "host", "--keep", "o", "--held-chunks", "1", "--logit-tile",
                                         "4K", "--window", "64K", "--gpu-memory", "48GiB"]),
     "32K lean traced": ("32K", 3, [*LEAN, "--window", "32K", "--trace"]),
     "64K best traced": ("64K", 2, [*BEST, "--window", "64K", "--trace"]),

@@ -15,7 +15,7 @@ FLOORS = {"8K": (0.78, 0.62), "32K": (4.9, 3.5), "64K": (13.4, 9.8), "128K": (40
           "512K": (501.0, 390.0)}
 CONTEXTS = list(FLOORS)
 CONTEXT_TOKENS = {context: int(context[:-1]) * 1024 for context in CONTEXTS}
-KINDS = ["lean", "lean bf16", "resident", "hosted", "best", "lean, 7 layers", "best, 7 layers"]
+KINDS = ["lean", "lean bf16", "resident", "hosted", "best", "lean of 7 layers", "best of 7 layers"]
 
 
 def copied(row):
@@ -39,7 +39,7 @@ def gradient_row(row, peers):
     kind, context = row["row"].split(maxsplit=1)[1], row["context"]
     if row["exit"] != 0:
         return f"| {context} | {kind} | failed | | | | | | |"
-    floor = FLOORS[context][kind in ("hosted", "best", "best, 7 layers")] / (4 if kind.endswith("7 layers") else 1)
+    floor = FLOORS[context][kind in ("hosted", "best", "best of 7 layers")] / (4 if kind.endswith("7 layers") else 1)
     return (f"| {context} | {kind} | {seconds_of(row)} | {row['median_seconds'] / floor:.2f} x {floor:.3g} s | "
             f"{row['tokens_per_second']:,.0f} | {memory(row)} | {copied(row)} | {peers.get(context, '')} |")
 
