@@ -7,7 +7,7 @@ CMAKE := build/env/bin/cmake
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: help setup build demo test asan lint bench clean
+.PHONY: help setup build demo test asan lint fuzz bench clean
 .DEFAULT_GOAL := help
 
 help: ## list what there is
@@ -36,6 +36,10 @@ lint: ## formatting and static analysis
 	@setup/setup.sh --lint
 	@$(CMAKE) --preset $(PRESET) >/dev/null
 	@JOBS=$(JOBS) build/env/bin/python setup/lint.py build/$(PRESET)
+
+fuzz: ## throw damaged files at every reader, FUZZ_SECONDS each (60)
+	@setup/setup.sh --lint
+	@JOBS=$(JOBS) setup/fuzz.sh $(or $(FUZZ_SECONDS),60) || [ $$? = 77 ]
 
 bench: setup ## build and run the benchmarks; results in build/bench
 	@$(CMAKE) --preset $(PRESET)

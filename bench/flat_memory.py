@@ -26,8 +26,8 @@ LAYERS = 2
 NO_FIT = 3  # exit code
 
 
-def smallest_budget(train, model, context):
-    """Bytes of the least --gpu-memory under which the run is planned."""
+def smallest_budget(train, model, context, guess):
+    """Bytes of the least --gpu-memory under which the run is planned; right at once where `guess` is."""
     def fits(budget):
         command = [str(train), *LEAN, "--model", str(model), "--context", context, "--gpu-memory", str(budget), "--dry-run"]
         code = subprocess.run(command, capture_output=True).returncode
@@ -36,6 +36,8 @@ def smallest_budget(train, model, context):
         return code == 0
 
     too_small, enough = 0, 139 * 2**30
+    if guess is not None:
+        too_small, enough = (guess - 1, guess) if fits(guess) and not fits(guess - 1) else (too_small, enough)
     while enough - too_small > 1:
         middle = (too_small + enough) // 2
         too_small, enough = (too_small, middle) if fits(middle) else (middle, enough)
@@ -82,7 +84,7 @@ def main():
         model.write_text(json.dumps({**config, "num_hidden_layers": LAYERS}))
         rows = []
         for context in contexts:
-            budget = smallest_budget(train, model, context)
+            budget = smallest_budget(train, model, context, rows[-1]["budget_bytes"] if rows else None)
             step = run(train, model, folder, context, 1, budget)[-1]
             rows.append({"context": context, "tokens": step["tokens"], "budget_bytes": budget,
                          "driver_bytes": step["peak_bytes"]["driver"],

@@ -39,7 +39,7 @@ void generate_sequence(benchmark::State& state) {
     const schedule::StepShape step(read_model_shape(kModel), run_of(state.range(0)));
     CountingSink sink;
     for (auto _ : state) {
-        schedule::SequenceGenerator(step, 0, true, sink).generate();
+        schedule::SequenceGenerator(step, 0, 1, sink).generate();
     }
     state.SetItemsProcessed(sink.operations);
     state.counters["operations"] = static_cast<double>(sink.operations) / static_cast<double>(state.iterations());

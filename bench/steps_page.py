@@ -15,7 +15,7 @@ FLOORS = {"8K": (0.78, 0.62), "32K": (4.9, 3.5), "64K": (13.4, 9.8), "128K": (40
           "512K": (501.0, 390.0)}
 CONTEXTS = list(FLOORS)
 CONTEXT_TOKENS = {context: int(context[:-1]) * 1024 for context in CONTEXTS}
-KINDS = ["lean", "resident", "best"]
+KINDS = ["lean", "lean bf16", "resident", "hosted", "best", "lean of 7 layers", "best of 7 layers"]
 
 
 def copied(row):
@@ -39,15 +39,16 @@ def gradient_row(row, peers):
     kind, context = row["row"].split(maxsplit=1)[1], row["context"]
     if row["exit"] != 0:
         return f"| {context} | {kind} | failed | | | | | | |"
-    floor = FLOORS[context][kind == "best"]
-    return (f"| {context} | {kind} | {seconds_of(row)} | {row['median_seconds'] / floor:.2f} x {floor:g} s | "
+    floor = FLOORS[context][kind in ("hosted", "best", "best of 7 layers")] / (4 if kind.endswith("7 layers") else 1)
+    return (f"| {context} | {kind} | {seconds_of(row)} | {row['median_seconds'] / floor:.2f} x {floor:.3g} s | "
             f"{row['tokens_per_second']:,.0f} | {memory(row)} | {copied(row)} | {peers.get(context, '')} |")
 
 
 def whole_row(row):
+    masters = "16-bit remainders" if row["row"].endswith("remainder") else "fp32"
     if row["exit"] != 0:
-        return f"| {row['context']} | failed | | | | | |"
-    return (f"| {row['context']} | {seconds_of(row)} | {row['phases']['optimizer']:.2f} s | {row['tokens_per_second']:,.0f} | "
+        return f"| {row['context']} | {masters} | failed | | | | | |"
+    return (f"| {row['context']} | {masters} | {seconds_of(row)} | {row['phases']['optimizer']:.2f} s | {row['tokens_per_second']:,.0f} | "
             f"{memory(row)} | {copied(row)} |")
 
 
@@ -100,7 +101,7 @@ def main(*arguments):
     peers = {f"{peer['ctx'] // 1024}K": peer_text(peer) for peer in done if peer["peer"] == "hf" and peer["attn"] == "cudnn"}
     rows = {row["row"]: row for row in result["rows"]}
     gradient = [rows[name] for context in CONTEXTS for kind in KINDS if (name := f"{context} {kind}") in rows]
-    whole = [rows[name] for context in CONTEXTS if (name := f"{context} step") in rows]
+    whole = [rows[name] for context in CONTEXTS for kind in ("step", "step remainder") if (name := f"{context} {kind}") in rows]
     loaded = max((row for row in result["rows"] if row["exit"] == 0 and row["watts"]), key=lambda row: row["watts"])
     gpu = [part.strip() for part in result["gpu_before"].splitlines()[0].split(",")]
     lines = [
@@ -114,8 +115,9 @@ def main(*arguments):
         "- Floor: the arithmetic alone at sustained rates; for lean and resident with everything recomputed, for best with nothing.", "",
         "## Gradients", "",
         "Forward and backward, no optimizer. \"Lean\": every K/V page on the host, nothing kept, GPU memory does not grow with the context.",
-        "\"Resident\": the same with all pages in GPU memory. \"Best\": as much kept as 139 GiB hold. \"Beside\": transformers with activation",
-        "checkpointing, cuDNN attention and cross entropy in row tiles.", "",
+        "\"Lean bf16\": the same with bf16 weight gradients. \"Resident\": lean with all pages in GPU memory. \"Hosted\": lean, with layer",
+        "inputs and attention outputs kept in host memory. \"Best\": what the planner chooses to keep within 139 GiB. \"7 layers\": of the",
+        "28, a quarter of the floor. \"Beside\": transformers with activation checkpointing, cuDNN attention and cross entropy in row tiles.", "",
         "| context | | seconds | over the floor | tokens/s | GPU memory | host arena | copies | beside |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
         *[gradient_row(row, peers) for row in gradient], ""]
@@ -131,9 +133,9 @@ def main(*arguments):
             lines.append(f"`--trace` at {name.removesuffix(' traced')}: {100 * over:+.2f} %.")
     lines += growth_lines(rows, done)
     if whole:
-        lines += ["", "## Whole steps", "", "With AdamW (m, v and master weights fp32, in GPU memory as far as it reaches, else on the host).", "",
-                  "| context | seconds | of it optimizer | tokens/s | GPU memory | host arena | copies |",
-                  "| --- | --- | --- | --- | --- | --- | --- |", *[whole_row(row) for row in whole]]
+        lines += ["", "## Whole steps", "", "With AdamW (m and v in fp32; states in GPU memory as far as it reaches, else on the host).", "",
+                  "| context | master weights | seconds | of it optimizer | tokens/s | GPU memory | host arena | copies |",
+                  "| --- | --- | --- | --- | --- | --- | --- | --- |", *[whole_row(row) for row in whole]]
     others = [peer for peer in done if not (peer["peer"] == "hf" and peer["attn"] == "cudnn")]
     if others:
         lines += ["", "## Other peers", "", "| program | attention | context | seconds, GPU memory |", "| --- | --- | --- | --- |",

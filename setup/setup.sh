@@ -4,7 +4,7 @@
 #
 #   setup/setup.sh [--lint]
 #
-# --lint   also the checkers of `make lint`; where they cannot be had it says so and goes on
+# --lint   also the checkers of `make lint` and `make fuzz`; where they cannot be had it says so and goes on
 # OOMB_HOME   where environments and demo data are kept (default: ~/.cache/oomb)
 # PYTHON      the interpreter to use (default: the first of python3, python3.13, python3.12, python3.11 that is 3.11 or newer)
 set -euo pipefail
@@ -75,6 +75,9 @@ missing_lint_packages() {
     for tool in clang-format-16 clang-tidy-16; do
         command -v "$tool" >/dev/null || echo "$tool"
     done
+    # libFuzzer
+    [[ -n $(clang++-16 -print-file-name=libclang_rt.fuzzer-x86_64.a 2>/dev/null | grep /) ]] ||
+        printf '%s\n' clang-16 libclang-rt-16-dev
 }
 
 # Prints what to put before apt-get; fails where installing is not permitted or there is no apt-get.

@@ -7,6 +7,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
+#include "simulator/search.hpp"
 
 namespace oomb::simulator {
 namespace {
@@ -18,8 +19,7 @@ struct Change {
 };
 
 std::string tokens_flag(std::string_view flag, std::int64_t tokens) {
-    return tokens % kKiB == 0 ? fmt::format("{} {}", flag, format_tokens_short(tokens))
-                              : fmt::format("{} {}", flag, tokens);
+    return fmt::format("{} {}", flag, tokens_as_typed(tokens));
 }
 
 bool keeps(const RunConfiguration& run) {
@@ -28,6 +28,12 @@ bool keeps(const RunConfiguration& run) {
 
 bool holds(const RunConfiguration& run) {
     return run.held_chunks.mode == Amount::Mode::kAll || run.held_chunks.count > 0;
+}
+
+// Chunks may have been held by `--keep all`, which goes with no other number of them.
+std::string held_flag(const RunConfiguration& run, std::string_view amount) {
+    const bool by_either = run.keep == Keep::kNone && run.held_chunks.mode == Amount::Mode::kAll;
+    return fmt::format("{}--held-chunks {}", by_either ? "--keep none " : "", amount);
 }
 
 std::string join(const std::string& flags, const std::string& more) {
@@ -55,8 +61,10 @@ class Changes {
         add(changes, offloads && run_.hbm_pages.mode != HbmPages::Mode::kRing, "--hbm-pages ring", [](auto& run) {
             run.hbm_pages = {HbmPages::Mode::kRing, 0};
         });
-        add(changes, holds(run_), "--held-chunks auto", [](auto& run) { run.held_chunks = {Amount::Mode::kAuto, 0}; });
-        add(changes, holds(run_), "--held-chunks 0", [](auto& run) { run.held_chunks = {}; });
+        add(changes, holds(run_), held_flag(run_, "auto"), [](auto& run) {
+            run.held_chunks = {Amount::Mode::kAuto, 0};
+        });
+        add(changes, holds(run_), held_flag(run_, "0"), [](auto& run) { run.held_chunks = {}; });
         add(changes, run_.optimizer && run_.resident_shards.mode != Amount::Mode::kAuto, "--optimizer-states auto",
             [](auto& run) {
                 run.resident_shards = {Amount::Mode::kAuto, 0};
@@ -91,6 +99,11 @@ class Changes {
         });
         add(changes, run_.compute == DType::kF64, "--dtype fp32",
             [](auto& run) { run.compute = run.accumulator = DType::kF32; });
+        const bool narrow = run_.compute == DType::kBF16;
+        add(changes, narrow && run_.optimizer && !run_.split_masters, "--master-weights remainder",
+            [](auto& run) { run.split_masters = true; });
+        add(changes, narrow && !run_.bf16_gradients, "--gradient-dtype bf16",
+            [](auto& run) { run.bf16_gradients = true; });
         return beyond_time(std::move(changes));
     }
 
@@ -139,33 +152,32 @@ class Changes {
 };
 
 // Empty where the changed run is not allowed (more chunks than there may be, say).
-std::optional<Alternative> evaluate(const ModelShape& model, const Change& change, const Limits& limits) {
+std::optional<Alternative> evaluate(const Target& target, const Change& change) {
     try {
-        const schedule::Plan plan = schedule::make_plan(model, change.run);
+        const schedule::Plan plan = plan_for_time(target.model, change.run, target.profile);
         return Alternative{change.text,
                            change.run,
                            {plan.peak_bytes(Tier::kHbm), plan.peak_bytes(Tier::kHost)},
-                           excesses_of(plan, limits),
+                           excesses_of(plan, target.limits),
                            change.costs_only_time};
     } catch (const UsageError&) {
         return std::nullopt;
     }
 }
 
-void append(std::vector<Alternative>& list, const ModelShape& model, const std::vector<Change>& changes,
-            const Limits& limits) {
+void append(std::vector<Alternative>& list, const Target& target, const std::vector<Change>& changes) {
     for (const Change& change : changes) {
-        if (std::optional<Alternative> alternative = evaluate(model, change, limits)) {
+        if (std::optional<Alternative> alternative = evaluate(target, change)) {
             list.push_back(std::move(*alternative));
         }
     }
 }
 
 // The longest context that fits, else the shortest tried.
-std::optional<Alternative> shorter_context(const ModelShape& model, const Change& from, const Limits& limits) {
+std::optional<Alternative> shorter_context(const Target& target, const Change& from) {
     std::optional<Alternative> last;
     for (const Change& change : Changes(from.run).of_contexts()) {
-        last = evaluate(model, {join(from.text, change.text), change.run, false}, limits);
+        last = evaluate(target, {join(from.text, change.text), change.run, false});
         if (last && last->fits()) {
             break;
         }
@@ -183,7 +195,7 @@ Change all_savings(const RunConfiguration& run) {
     }
     if (holds(run)) {
         all.run.held_chunks = {};
-        all.text = join(all.text, "--held-chunks 0");
+        all.text = join(all.text, held_flag(run, "0"));
     }
     if (run.optimizer && run.resident_shards.mode != Amount::Mode::kAuto) {
         all.run.resident_shards = {Amount::Mode::kAuto, 0};
@@ -204,28 +216,28 @@ Change all_savings(const RunConfiguration& run) {
 
 }  // namespace
 
-std::vector<Alternative> alternatives(const ModelShape& model, const RunConfiguration& run, const Limits& limits) {
+std::vector<Alternative> alternatives(const Target& target, const RunConfiguration& run) {
     const Changes changes(run);
     std::vector<Alternative> list;
-    append(list, model, changes.of_places(), limits);
-    append(list, model, changes.of_cuts({2, 4}), limits);
-    append(list, model, changes.of_types(), limits);
-    if (std::optional<Alternative> shorter = shorter_context(model, {"", run}, limits)) {
+    append(list, target, changes.of_places());
+    append(list, target, changes.of_cuts({2, 4}));
+    append(list, target, changes.of_types());
+    if (std::optional<Alternative> shorter = shorter_context(target, {"", run})) {
         list.push_back(std::move(*shorter));
     }
-    append(list, model, changes.of_optimizer(), limits);
+    append(list, target, changes.of_optimizer());
     return list;
 }
 
-std::vector<Alternative> combinations(const ModelShape& model, const RunConfiguration& run, const Limits& limits) {
+std::vector<Alternative> combinations(const Target& target, const RunConfiguration& run) {
     std::vector<Alternative> list;
     const Change all = all_savings(run);
     if (all.text.empty()) {
         return list;
     }
-    append(list, model, {all}, limits);
+    append(list, target, {all});
     if (!list.empty() && !list.back().fits()) {
-        if (std::optional<Alternative> shorter = shorter_context(model, all, limits)) {
+        if (std::optional<Alternative> shorter = shorter_context(target, all)) {
             list.push_back(std::move(*shorter));
         }
     }

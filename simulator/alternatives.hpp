@@ -4,9 +4,17 @@
 #include <string>
 #include <vector>
 
+#include "runtime/core/hardware_profile.hpp"
 #include "simulator/limits.hpp"
 
 namespace oomb::simulator {
+
+// What is trained, and on what. The profile decides what is left to auto (plan_for_time).
+struct Target {
+    const ModelShape& model;
+    Limits limits;
+    const HardwareProfile& profile;
+};
 
 struct Alternative {
     std::string change;  // as typed: "--chunk 2K"
@@ -21,10 +29,10 @@ struct Alternative {
 // how the sequence is cut), then the number type, then the task (context, optimizer). Changes that lead to a run which
 // is not allowed are left out. The context is halved until it fits; if it never does, the shortest tried (a page)
 // stands.
-std::vector<Alternative> alternatives(const ModelShape& model, const RunConfiguration& run, const Limits& limits);
+std::vector<Alternative> alternatives(const Target& target, const RunConfiguration& run);
 
 // Several flags at once, for runs that no single change makes fit: first everything that costs only time; if that is
 // not enough, the same with the context halved as above.
-std::vector<Alternative> combinations(const ModelShape& model, const RunConfiguration& run, const Limits& limits);
+std::vector<Alternative> combinations(const Target& target, const RunConfiguration& run);
 
 }  // namespace oomb::simulator

@@ -10,7 +10,8 @@ namespace oomb::simulator {
 using issue::Ticket;
 using schedule::Engine;
 
-Clock::Clock(const schedule::Plan& plan, const HardwareProfile& profile) : plan_(plan), costs_(plan.run, profile) {
+Clock::Clock(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer)
+    : plan_(plan), costs_(plan.run, profile), observer_(observer) {
     for (Lane& lane : lanes_) {
         lane.ring.resize(kRing);
     }
@@ -56,14 +57,18 @@ void Clock::take(issue::IssuedOperation issued) {
             begin = std::max(begin, end_of(lanes_[other], issued.waits[other]));
         }
     }
-    const std::int64_t bytes = issue::movement_of(issued, plan_).bytes;
-    const double seconds = seconds_of(issued, bytes, begin);
+    const issue::Movement movement = issue::movement_of(issued, plan_);
+    const double seconds = seconds_of(issued, movement.bytes, begin);
     const double end = begin + seconds;
+    if (observer_ != nullptr) {
+        observer_->ran(issued, begin, end, movement);
+    }
     if (issued.operation.engine == Engine::kCompute) {
         sums_.exposed_copy_seconds += begin - lane.free;  // all other engines copy
         sums_.phase_seconds[static_cast<std::size_t>(id.phase)] += end - lane.free;
     }
-    sums_.uses[static_cast<std::size_t>(id.phase)][engine][static_cast<std::size_t>(id.kind)] += {1, seconds, bytes};
+    sums_.uses[static_cast<std::size_t>(id.phase)][engine][static_cast<std::size_t>(id.kind)] +=
+        {1, seconds, movement.bytes};
     sums_.seconds = std::max(sums_.seconds, end);
     lane.free = end;
     lane.issued = issued.ticket;

@@ -7,6 +7,7 @@
 
 #include "runtime/issue/issued_operation.hpp"
 #include "simulator/costs.hpp"
+#include "simulator/observer.hpp"
 #include "simulator/prediction.hpp"
 
 namespace oomb::simulator {
@@ -15,8 +16,8 @@ namespace oomb::simulator {
 // done. Keeps sums and, per engine, the times of the last operations; no list of operations.
 class Clock : public issue::IssuedSink {
   public:
-    // `plan` outlives the clock.
-    Clock(const schedule::Plan& plan, const HardwareProfile& profile);
+    // `plan` and `observer`, if there is one, outlive the clock.
+    Clock(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer = nullptr);
 
     void take(issue::IssuedOperation issued) override;
     // What comes next begins after everything so far: the executor waits here.
@@ -44,6 +45,7 @@ class Clock : public issue::IssuedSink {
 
     const schedule::Plan& plan_;
     Costs costs_;
+    StepObserver* observer_;
     std::array<Lane, schedule::kEngines> lanes_;
     Prediction sums_;
 };

@@ -39,7 +39,7 @@ std::optional<std::string> missing_rate(const HardwareProfile& profile, DType dt
 
 Costs::Costs(const RunConfiguration& run, const HardwareProfile& profile)
     : compute_bytes_(static_cast<double>(bytes_of(run.compute))),
-      accumulator_bytes_(static_cast<double>(bytes_of(run.accumulator))),
+      gradient_bytes_(static_cast<double>(bytes_of(run.gradient_type()))),
       hbm_(profile.hbm_copy_bytes.per_second),
       hbm_read_(profile.hbm_read_bytes.per_second),
       hbm_write_(profile.hbm_write_bytes.per_second),
@@ -59,7 +59,7 @@ Costs::Costs(const RunConfiguration& run, const HardwareProfile& profile)
 
 double Costs::product_seconds(const GemmCost& cost) const {
     const auto m = static_cast<double>(cost.m), n = static_cast<double>(cost.n), k = static_cast<double>(cost.k);
-    const double sums = cost.accumulates ? 2 * m * n * accumulator_bytes_ : 0;
+    const double sums = cost.accumulates ? 2 * m * n * gradient_bytes_ : 0;
     const double operands = (m * k + k * n) * compute_bytes_ + (cost.accumulates ? sums : m * n * compute_bytes_);
     return std::max(schedule::flops_of(cost) / gemm_ + sums / hbm_, operands / hbm_);
 }

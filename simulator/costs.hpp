@@ -36,12 +36,12 @@ class Costs {
     double product_seconds(const schedule::GemmCost& cost) const;
     double attention_seconds(const schedule::AttentionCost& cost) const;
 
-    double compute_bytes_, accumulator_bytes_;  // of an element
-    double gemm_;                               // FLOPs per second
-    double attention_[2][2];                    // FLOPs per second, by backward and causal
-    double hbm_, hbm_read_, hbm_write_;         // bytes per second
-    double copy_[2][2];                         // bytes per second, by device-to-host and both
-    double launch_;                             // seconds
+    double compute_bytes_, gradient_bytes_;  // of an element
+    double gemm_;                            // FLOPs per second
+    double attention_[2][2];                 // FLOPs per second, by backward and causal
+    double hbm_, hbm_read_, hbm_write_;      // bytes per second
+    double copy_[2][2];                      // bytes per second, by device-to-host and both
+    double launch_;                          // seconds
 };
 
 }  // namespace oomb::simulator

@@ -14,15 +14,17 @@ std::string model_name(const std::filesystem::path& given) {
     return (named.extension() == ".json" ? named.stem() : named.filename()).string();
 }
 
-std::string explain_excess(const schedule::Plan& plan, const std::vector<Excess>& excesses, const Limits& limits) {
-    const std::vector<Alternative> single = alternatives(plan.model, plan.asked, limits);
+std::string explain_excess(const schedule::Plan& plan, const std::vector<Excess>& excesses, const Limits& limits,
+                           const HardwareProfile& profile) {
+    const Target target{plan.model, limits, profile};
+    const std::vector<Alternative> single = alternatives(target, plan.asked);
     std::string text = render_excesses(excesses) + "\nWhat changing one flag at a time would do (peak per tier):\n" +
                        render_alternatives(single, plan.run.device);
     const auto is_enough = [](const Alternative& one) { return one.fits() && one.costs_only_time; };
     if (std::any_of(single.begin(), single.end(), is_enough)) {
         return text;
     }
-    if (const std::vector<Alternative> several = combinations(plan.model, plan.asked, limits); !several.empty()) {
+    if (const std::vector<Alternative> several = combinations(target, plan.asked); !several.empty()) {
         text += "\nSeveral together, first all that costs only time:\n" + render_alternatives(several, plan.run.device);
     }
     return text;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/core/hardware_profile.hpp"
 #include "simulator/limits.hpp"
 
 namespace oomb::simulator {
@@ -13,6 +14,7 @@ namespace oomb::simulator {
 std::string model_name(const std::filesystem::path& given);
 
 // For a plan that does not fit: which memory, asked and available, and what other flags would do.
-std::string explain_excess(const schedule::Plan& plan, const std::vector<Excess>& excesses, const Limits& limits);
+std::string explain_excess(const schedule::Plan& plan, const std::vector<Excess>& excesses, const Limits& limits,
+                           const HardwareProfile& profile);
 
 }  // namespace oomb::simulator

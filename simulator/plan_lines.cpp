@@ -21,8 +21,10 @@ bool lives_all_step(const schedule::Plan& plan, RegionName name) {
         case RegionName::kWeights:
         case RegionName::kMasterWeights:
         case RegionName::kGradients:
+        case RegionName::kVectorGradients:
         case RegionName::kMoments:
         case RegionName::kPageMeans:
+        case RegionName::kOptimizerShard:
         case RegionName::kWorkspace:
         case RegionName::kScalars:
         case RegionName::kHostTokens:

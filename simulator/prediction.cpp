@@ -1,6 +1,7 @@
 #include "simulator/prediction.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "runtime/core/model_flops.hpp"
 #include "runtime/issue/issuer.hpp"
@@ -51,7 +52,8 @@ std::optional<double> Prediction::flop_utilisation() const {
 
 namespace {
 
-constexpr double kMostPageUses = 2.5e8;  // some ten seconds
+constexpr double kMostPageUses = 5e7;     // in the largest pages: some ten seconds
+constexpr double kMostOwnPageUses = 5e6;  // in the plan's own: some tenth of a second
 
 // The executor looks at loss and gradients between their norm and the first update.
 class OptimizerPhase : public schedule::OperationSink {
@@ -71,10 +73,15 @@ class OptimizerPhase : public schedule::OperationSink {
 
 // Pages that requests name, in a step: history and own pages of every chunk in fill, forward and backward, each for
 // the copy and for its use, with the gradients'. What simulating takes grows with it.
-double page_uses(const schedule::StepShape& step) {
+double page_uses(const schedule::Plan& plan, std::int64_t page_tokens) {
     constexpr double kUsesOfAPage = 8;
-    const auto pages = static_cast<double>(step.total_pages());
+    const schedule::StepShape step(plan.model, plan.run);
+    const auto pages = static_cast<double>(schedule::divide_up(step.tokens(), page_tokens) * plan.model.layers);
     return kUsesOfAPage * pages * static_cast<double>(step.chunks() + 1) / 2;
+}
+
+std::int64_t largest_page(const schedule::Plan& plan) {
+    return std::gcd(plan.run.chunk_tokens, plan.run.window_tokens);
 }
 
 }  // namespace
@@ -89,18 +96,26 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
     if (const auto missing = missing_rate(profile, plan.run.compute)) {
         return fmt::format("hardware profile \"{}\" has no {}", profile.name, *missing);
     }
-    const double uses = page_uses(schedule::StepShape(plan.model, plan.run));
+    const double uses = page_uses(plan, largest_page(plan));
     if (uses > kMostPageUses) {
         return fmt::format("a step uses pages {:.1e} times, simulated are up to {:.1e}", uses, kMostPageUses);
     }
     return std::nullopt;
 }
 
-Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile) {
+namespace {
+
+Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, bool with_sequence,
+                    StepObserver* observer) {
     const schedule::StepShape step(plan.model, plan.run);
-    Clock clock(plan, profile);
+    Clock clock(plan, profile, observer);
     issue::Issuer issuer(plan, clock);
-    schedule::SequenceGenerator(step, 0, true, issuer).generate();
+    if (observer != nullptr) {
+        observer->begins(issuer);
+    }
+    if (with_sequence) {
+        schedule::SequenceGenerator(step, 0, 1, issuer).generate();
+    }
     OptimizerPhase optimizer(issuer, clock);
     schedule::generate_optimizer(step, optimizer);
     Prediction prediction = clock.so_far();
@@ -111,6 +126,25 @@ Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& prof
         prediction.peak_flops = peak->second.per_second;
     }
     return prediction;
+}
+
+}  // namespace
+
+Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer) {
+    return simulate(plan, profile, true, observer);
+}
+
+Prediction simulate_optimizer(const schedule::Plan& plan, const HardwareProfile& profile) {
+    return simulate(schedule::in_larger_pages(plan, largest_page(plan)), profile, false, nullptr);
+}
+
+Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile) {
+    return simulate_step(schedule::in_larger_pages(plan, largest_page(plan)), profile);
+}
+
+Prediction predict_step(const schedule::Plan& plan, const HardwareProfile& profile) {
+    return page_uses(plan, plan.run.page_tokens) <= kMostOwnPageUses ? simulate_step(plan, profile)
+                                                                     : simulate_in_larger_pages(plan, profile);
 }
 
 }  // namespace oomb::simulator

@@ -41,12 +41,26 @@ struct Prediction {
 };
 
 // Why no time is predicted for this plan: its device, lists of top-K pages, a rate that the profile lacks, or a step of
-// so many pages that simulating it would take minutes. Nothing: it can be.
+// so many pages that predicting it would take minutes. Nothing: it can be.
 std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const HardwareProfile& profile);
 
 // One sequence as long as planned, then the optimizer. Issues the very schedule that the trainer carries out.
 // Deterministic. Time and memory: every operation is issued once, none is kept. Throws FileError where the profile has
 // no rate for the plan's compute type.
-Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile);
+// `observer`, if there is one, sees all of them.
+class StepObserver;
+Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer = nullptr);
+
+// The same step in the largest pages that its chunks and windows consist of (schedule::in_larger_pages): as many
+// operations, fewer pages each. Equal to simulate_step(), but for the rounding of a part of a page per layer, where
+// K/V pages in HBM end within a chunk or the last chunk is a short one; tests hold that to 0.5 %.
+Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile);
+
+// The optimizer's phase alone: the least that it adds to a step, for of it only the fetches of the first shards run
+// earlier, and here they are done.
+Prediction simulate_optimizer(const schedule::Plan& plan, const HardwareProfile& profile);
+
+// What the programs print: simulate_step() where that takes some hundredths of a second, else in larger pages.
+Prediction predict_step(const schedule::Plan& plan, const HardwareProfile& profile);
 
 }  // namespace oomb::simulator

@@ -70,19 +70,26 @@ std::string attention_of(const RunConfiguration& run) {
     return run.attention == AttentionMode::kTopK ? fmt::format("{} ({} pages)", name, format_count(run.top_k)) : name;
 }
 
+std::string optimizer_of(const RunConfiguration& run) {
+    if (!run.optimizer) {
+        return "no optimizer";
+    }
+    return run.compute == run.accumulator ? "AdamW" : fmt::format("AdamW, master weights {}", masters_text(run));
+}
+
 std::string render_run(const schedule::Plan& plan) {
     const RunConfiguration& run = plan.asked;
     const schedule::StepShape step(plan.model, plan.run);
     return fmt::format(
         "run    context {} tokens: {} chunks of {}, {} pages of {} per layer\n"
         "       history in windows of {} tokens, logits in tiles of {}\n"
-        "       device {}, {} with sums in {}, {} attention, {}\n"
+        "       device {}, {} with sums in {}, gradients in {}, {} attention, {}\n"
         "       offload {}, hbm-pages {}, keep {}, kept-pages {}, held-chunks {}{}\n",
         format_tokens(run.context_tokens), format_count(step.chunks()), format_count(run.chunk_tokens),
         format_count(step.pages()), format_count(run.page_tokens), format_count(run.window_tokens),
         format_count(run.logit_tile_tokens), name_of(run.device), name_of(run.compute), name_of(run.accumulator),
-        attention_of(run), run.optimizer ? "AdamW" : "no optimizer", name_of(run.offload), to_text(run.hbm_pages),
-        decided(name_of(run.keep), name_of(plan.run.keep)),
+        name_of(run.gradient_type()), attention_of(run), optimizer_of(run), name_of(run.offload),
+        to_text(run.hbm_pages), decided(name_of(run.keep), name_of(plan.run.keep)),
         decided(to_text(run.kept_pages), format_count(plan.kept_pages())),
         decided(to_text(run.held_chunks), format_count(step.held_chunks())),
         run.optimizer ? ",\n       optimizer-states " + states_of(plan) : "");

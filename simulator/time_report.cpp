@@ -29,28 +29,6 @@ Json or_null(const std::optional<T>& value) {
     return value ? Json(*value) : Json(nullptr);
 }
 
-Json time_json(const Prediction& prediction) {
-    Json seconds = {{"total", prediction.seconds}};
-    for (int phase = 0; phase < schedule::kPhases; ++phase) {
-        seconds[std::string(name_of(static_cast<schedule::Phase>(phase)))] = prediction.phase_seconds[phase];
-    }
-    const auto side = [&](Engine engine) {
-        const Use use = prediction.of(engine);
-        return Json{{"bytes", use.bytes}, {"busy_seconds", use.seconds}};
-    };
-    return {{"hardware", prediction.hardware},
-            {"seconds", seconds},
-            {"tokens_per_second", prediction.tokens_per_second()},
-            {"copies",
-             {{"host_to_device", side(Engine::kHostToDevice)},
-              {"device_to_host", side(Engine::kDeviceToHost)},
-              {"exposed_seconds", prediction.exposed_copy_seconds},
-              {"hidden_share", or_null(prediction.hidden_copy_share())}}},
-            {"model_flops", prediction.model_flops},
-            {"peak_flops_per_second", or_null(prediction.peak_flops)},
-            {"flop_utilisation", or_null(prediction.flop_utilisation())}};
-}
-
 }  // namespace
 
 std::string render_time(const Prediction& prediction) {
@@ -73,6 +51,28 @@ std::string render_time(const Prediction& prediction) {
     }
     text += "  (the profile's rates are those of large operations: small models and short chunks take longer)\n";
     return text;
+}
+
+nlohmann::ordered_json time_json(const Prediction& prediction) {
+    Json seconds = {{"total", prediction.seconds}};
+    for (int phase = 0; phase < schedule::kPhases; ++phase) {
+        seconds[std::string(name_of(static_cast<schedule::Phase>(phase)))] = prediction.phase_seconds[phase];
+    }
+    const auto side = [&](Engine engine) {
+        const Use use = prediction.of(engine);
+        return Json{{"bytes", use.bytes}, {"busy_seconds", use.seconds}};
+    };
+    return {{"hardware", prediction.hardware},
+            {"seconds", seconds},
+            {"tokens_per_second", prediction.tokens_per_second()},
+            {"copies",
+             {{"host_to_device", side(Engine::kHostToDevice)},
+              {"device_to_host", side(Engine::kDeviceToHost)},
+              {"exposed_seconds", prediction.exposed_copy_seconds},
+              {"hidden_share", or_null(prediction.hidden_copy_share())}}},
+            {"model_flops", prediction.model_flops},
+            {"peak_flops_per_second", or_null(prediction.peak_flops)},
+            {"flop_utilisation", or_null(prediction.flop_utilisation())}};
 }
 
 std::string plan_json(const schedule::Plan& plan, const std::optional<Prediction>& prediction) {

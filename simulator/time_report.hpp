@@ -1,6 +1,7 @@
 #pragma once
 // A prediction as text for a terminal and in the plan file.
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -11,6 +12,9 @@ namespace oomb::simulator {
 // A paragraph for render_plan(): seconds by phase, tokens per second, bytes each way, share of copies hidden,
 // utilisation.
 std::string render_time(const Prediction& prediction);
+
+// docs/plan-format.md, "time".
+nlohmann::ordered_json time_json(const Prediction& prediction);
 
 // The plan file with its key "time", null where nothing is predicted: docs/plan-format.md.
 std::string plan_json(const schedule::Plan& plan, const std::optional<Prediction>& prediction);

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::int64_t kBlock = 4096;
 
-template <class T>
-void update_moments(const AdamWStep<T>& args, std::int64_t begin, std::int64_t end) {
+template <class T, class G>
+void update_moments(const AdamWStep<T, G>& args, std::int64_t begin, std::int64_t end) {
     using A = Accumulator<T>;
     const A beta1 = A(args.beta1);
     const A beta2 = A(args.beta2);
@@ -22,14 +22,15 @@ void update_moments(const AdamWStep<T>& args, std::int64_t begin, std::int64_t e
     const A scale = A(args.gradient_scale);
 #pragma omp simd
     for (std::int64_t i = begin; i < end; ++i) {
-        const A g = scale * args.gradient[i];
+        const A g = scale * load(args.gradient[i]);
         args.m[i] = beta1 * args.m[i] + rest1 * g;
         args.v[i] = beta2 * args.v[i] + rest2 * (g * g);
     }
 }
 
-template <class T>
-void update_weights(const AdamWStep<T>& args, std::int64_t begin, std::int64_t end) {
+// `weights` are the masters of [begin, end).
+template <class T, class G>
+void update_weights(const AdamWStep<T, G>& args, Accumulator<T>* weights, std::int64_t begin, std::int64_t end) {
     using A = Accumulator<T>;
     const double correction1 = 1 - std::pow(args.beta1, static_cast<double>(args.step));
     const double correction2 = 1 - std::pow(args.beta2, static_cast<double>(args.step));
@@ -37,20 +38,45 @@ void update_weights(const AdamWStep<T>& args, std::int64_t begin, std::int64_t e
     const A rate = A(args.learning_rate / correction1);
     const A root_correction = A(std::sqrt(correction2));
     const A eps = A(args.eps);
+    const A* m = args.m + begin;
+    const A* v = args.v + begin;
 #pragma omp simd
+    for (std::int64_t i = 0; i < end - begin; ++i) {
+        weights[i] = weights[i] * kept - rate * m[i] / (std::sqrt(v[i]) / root_correction + eps);
+    }
+}
+
+template <class T, class G>
+void update_split_weights(const AdamWStep<T, G>& args, std::int64_t begin, std::int64_t end) {
+    float masters[kBlock];
     for (std::int64_t i = begin; i < end; ++i) {
-        args.weights[i] = args.weights[i] * kept - rate * args.m[i] / (std::sqrt(args.v[i]) / root_correction + eps);
+        masters[i - begin] = join_weight(args.weights_copy[i], args.remainders[i]);
+    }
+    update_weights(args, masters, begin, end);
+    for (std::int64_t i = begin; i < end; ++i) {
+        const SplitWeight split = split_weight(masters[i - begin]);
+        args.weights_copy[i] = split.weight;
+        args.remainders[i] = split.remainder;
     }
 }
 
 }  // namespace
 
-template <class T>
-void adamw_step(const AdamWStep<T>& args) {
+template <class T, class G>
+void adamw_step(const AdamWStep<T, G>& args) {
+    const bool moves = args.learning_rate != 0;  // -0 - (-0) is +0: the formula would change the sign of zero weights
     parallel_blocks(args.count, kBlock, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
         update_moments(args, begin, end);
-        if (args.learning_rate != 0) {  // -0 - (-0) is +0: the formula would change the sign of zero weights
-            update_weights(args, begin, end);
+        if constexpr (std::is_same_v<T, BFloat16>) {
+            if (args.remainders != nullptr) {
+                if (moves) {
+                    update_split_weights(args, begin, end);
+                }
+                return;
+            }
+        }
+        if (moves) {
+            update_weights(args, args.weights + begin, begin, end);
         }
         for (std::int64_t i = begin; args.weights_copy != nullptr && i < end; ++i) {
             store(args.weights_copy[i], args.weights[i]);
@@ -95,6 +121,7 @@ std::int64_t find_non_finite(const T* values, std::int64_t count) {
 template void adamw_step(const AdamWStep<double>&);
 template void adamw_step(const AdamWStep<float>&);
 template void adamw_step(const AdamWStep<BFloat16>&);
+template void adamw_step(const AdamWStep<BFloat16, BFloat16>&);
 template double sum_of_squares(const double*, std::int64_t);
 template double sum_of_squares(const float*, std::int64_t);
 template double sum_of_squares(const BFloat16*, std::int64_t);

@@ -1,12 +1,13 @@
 #pragma once
-// CPU reference of kernels/optimizer.hpp and of the reductions before it. T is double, float or BFloat16.
+// CPU reference of kernels/optimizer.hpp and of the reductions before it. T is double, float or BFloat16; G is
+// Accumulator<T> or T.
 
 #include "kernels/optimizer.hpp"
 
 namespace oomb::kernels::cpu {
 
-template <class T>
-void adamw_step(const AdamWStep<T>& args);
+template <class T, class G = Accumulator<T>>
+void adamw_step(const AdamWStep<T, G>& args);
 
 // Sum of squares in float64, over fixed blocks in ascending order: bits are independent of the number of threads.
 template <class T>

@@ -207,13 +207,15 @@ void add_column_sums(const T* rows, std::int64_t count, std::int64_t width, Accu
 }
 
 template <class T>
-void fill_normal(T* values, std::int64_t count, double standard_deviation, std::uint64_t seed, cudaStream_t stream) {
+void fill_normal(T* values, std::int64_t count, double standard_deviation, std::uint64_t seed, cudaStream_t stream,
+                 std::int64_t first) {
     if (count == 0) {
         return;
     }
     constexpr int kPack = kPackSize<T>;
     const auto deviation = static_cast<float>(standard_deviation);
-    const std::uint64_t start = mixed(seed + kStep);  // or seeds that differ by kStep would give shifted values
+    // Mixed, or seeds that differ by kStep would give shifted values.
+    const std::uint64_t start = mixed(seed + kStep) + static_cast<std::uint64_t>(first) * kStep;
     if (aligned_for_packs(values)) {
         normal_kernel<T, kPack>
             <<<blocks_for(count, kBlock * kPack), kBlock, 0, stream>>>(values, count, deviation, start);
@@ -242,7 +244,7 @@ template void heads_first(const float*, float*, std::int64_t, std::int64_t, cuda
 template void heads_first(const double*, double*, std::int64_t, std::int64_t, cudaStream_t);
 template void tokens_first(const float*, float*, std::int64_t, std::int64_t, cudaStream_t);
 template void tokens_first(const double*, double*, std::int64_t, std::int64_t, cudaStream_t);
-template void fill_normal(float*, std::int64_t, double, std::uint64_t, cudaStream_t);
-template void fill_normal(BFloat16*, std::int64_t, double, std::uint64_t, cudaStream_t);
+template void fill_normal(float*, std::int64_t, double, std::uint64_t, cudaStream_t, std::int64_t);
+template void fill_normal(BFloat16*, std::int64_t, double, std::uint64_t, cudaStream_t, std::int64_t);
 
 }  // namespace oomb::kernels::cuda

@@ -32,10 +32,11 @@ template <class T>
 void add_column_sums(const T* rows, std::int64_t count, std::int64_t width, Accumulator<T>* sums, void* workspace,
                      cudaStream_t stream);
 
-// values[i] = standard_deviation * n, n normally distributed: synthetic weights. n is the Box-Muller transform of 48
-// bits of SplitMix64's draw i (Steele, Lea, Flood 2014), so that it depends on (seed, i) alone; |n| < 5.8. T is float
-// or BFloat16.
+// values[i] = standard_deviation * n(first + i), n normally distributed: synthetic weights. n is the Box-Muller
+// transform of 48 bits of SplitMix64's draw (Steele, Lea, Flood 2014) of that number, so that it depends on seed and
+// number alone; |n| < 5.8. T is float or BFloat16.
 template <class T>
-void fill_normal(T* values, std::int64_t count, double standard_deviation, std::uint64_t seed, cudaStream_t stream);
+void fill_normal(T* values, std::int64_t count, double standard_deviation, std::uint64_t seed, cudaStream_t stream,
+                 std::int64_t first = 0);
 
 }  // namespace oomb::kernels::cuda

@@ -57,8 +57,8 @@ __device__ bool seen_before(const std::int32_t* tokens, std::int64_t row, std::i
 }
 
 // The block of a token's first row sums all its rows, in ascending order; a thread has kColumnPacks packs of columns.
-template <class T, int N>
-__global__ void __launch_bounds__(kBlock) backward_kernel(const EmbeddingBackward<T> args) {
+template <int N, class T, class G>
+__global__ void __launch_bounds__(kBlock) backward_kernel(const EmbeddingBackward<T, G> args) {
     using A = Accumulator<T>;
     __shared__ std::uint64_t matches[kWords];  // bit b of word w: row first + 64 w + b has the token
     const std::int64_t row = blockIdx.x;
@@ -69,11 +69,14 @@ __global__ void __launch_bounds__(kBlock) backward_kernel(const EmbeddingBackwar
     const auto column = [](int u) {
         return ((std::int64_t{blockIdx.y} * kColumnPacks + u) * kBlock + threadIdx.x) * N;
     };
-    A* d_table = args.d_table + token * args.width;
+    G* d_table = args.d_table + token * args.width;
     Pack<A, N> sums[kColumnPacks] = {};
     for (int u = 0; u < kColumnPacks; ++u) {
         if (column(u) < args.width) {
-            sums[u] = load_pack<N>(d_table + column(u));
+            const auto stored = load_pack<N>(d_table + column(u));
+            for (int j = 0; j < N; ++j) {
+                sums[u].e[j] = widen(stored.e[j]);
+            }
         }
     }
     for (std::int64_t first = row / kScanned * kScanned; first < args.rows; first += kScanned * kBlock) {
@@ -100,7 +103,11 @@ __global__ void __launch_bounds__(kBlock) backward_kernel(const EmbeddingBackwar
     }
     for (int u = 0; u < kColumnPacks; ++u) {
         if (column(u) < args.width) {
-            store_pack(d_table + column(u), sums[u]);
+            Pack<G, N> rounded;
+            for (int j = 0; j < N; ++j) {
+                rounded.e[j] = narrow<G>(sums[u].e[j]);
+            }
+            store_pack(d_table + column(u), rounded);
         }
     }
 }
@@ -121,8 +128,8 @@ void embedding_forward(const EmbeddingForward<T>& args, cudaStream_t stream) {
     check_launch("embedding_forward");
 }
 
-template <class T>
-void embedding_backward(const EmbeddingBackward<T>& args, cudaStream_t stream) {
+template <class T, class G>
+void embedding_backward(const EmbeddingBackward<T, G>& args, cudaStream_t stream) {
     constexpr int kPack = kPackSize<Accumulator<T>>;
     require_operand(args.width <= kMostColumnBlocks * kBlock * kColumnPacks, "embedding_backward", "width", args.width,
                     "67107840 at most");
@@ -131,10 +138,10 @@ void embedding_backward(const EmbeddingBackward<T>& args, cudaStream_t stream) {
     }
     const unsigned rows = blocks_for(args.rows, 1);
     if (args.width % kPack == 0 && aligned_for_packs(args.dy, args.d_table)) {
-        backward_kernel<T, kPack>
+        backward_kernel<kPack>
             <<<dim3(rows, blocks_for(args.width, kColumnPacks * kBlock * kPack)), kBlock, 0, stream>>>(args);
     } else {
-        backward_kernel<T, 1><<<dim3(rows, blocks_for(args.width, kColumnPacks * kBlock)), kBlock, 0, stream>>>(args);
+        backward_kernel<1><<<dim3(rows, blocks_for(args.width, kColumnPacks * kBlock)), kBlock, 0, stream>>>(args);
     }
     check_launch("embedding_backward");
 }
@@ -145,5 +152,6 @@ template void embedding_forward(const EmbeddingForward<BFloat16>&, cudaStream_t)
 template void embedding_backward(const EmbeddingBackward<double>&, cudaStream_t);
 template void embedding_backward(const EmbeddingBackward<float>&, cudaStream_t);
 template void embedding_backward(const EmbeddingBackward<BFloat16>&, cudaStream_t);
+template void embedding_backward(const EmbeddingBackward<BFloat16, BFloat16>&, cudaStream_t);
 
 }  // namespace oomb::kernels::cuda

@@ -1,5 +1,6 @@
 #pragma once
-// kernels/embedding.hpp on a CUDA device; see launch.hpp for what entry points promise. T is double, float or BFloat16.
+// kernels/embedding.hpp on a CUDA device; see launch.hpp for what entry points promise. T is double, float or BFloat16;
+// G is Accumulator<T> or T.
 // Tokens are checked where they are read: one outside the vocabulary gives a row of NaN and no gradient.
 
 #include "kernels/cuda/launch.hpp"
@@ -11,7 +12,7 @@ template <class T>
 void embedding_forward(const EmbeddingForward<T>& args, cudaStream_t stream);
 
 // Looks for equal tokens by comparing all rows with all: for chunks of some ten thousand rows.
-template <class T>
-void embedding_backward(const EmbeddingBackward<T>& args, cudaStream_t stream);
+template <class T, class G = Accumulator<T>>
+void embedding_backward(const EmbeddingBackward<T, G>& args, cudaStream_t stream);
 
 }  // namespace oomb::kernels::cuda

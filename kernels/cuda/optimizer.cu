@@ -18,8 +18,8 @@ struct AdamWFactors {
     bool moves;  // -0 - (-0) is +0: with a learning rate of 0 the formula would change the sign of zero weights
 };
 
-template <class T>
-AdamWFactors<Accumulator<T>> factors_of(const AdamWStep<T>& args) {
+template <class T, class G>
+AdamWFactors<Accumulator<T>> factors_of(const AdamWStep<T, G>& args) {
     using A = Accumulator<T>;
     const double correction1 = 1 - std::pow(args.beta1, static_cast<double>(args.step));
     const double correction2 = 1 - std::pow(args.beta2, static_cast<double>(args.step));
@@ -35,40 +35,98 @@ AdamWFactors<Accumulator<T>> factors_of(const AdamWStep<T>& args) {
             args.learning_rate != 0};
 }
 
-template <class T, int N>
-__device__ void update(const AdamWStep<T>& args, const AdamWFactors<Accumulator<T>>& f, std::int64_t i) {
+// Where the master weights lie: whole, or split between the weights and their remainders.
+enum class Masters : std::uint8_t { kWhole, kSplit };
+
+template <Masters M, int N, class T, class G>
+__device__ Pack<Accumulator<T>, N> load_masters(const AdamWStep<T, G>& args, std::int64_t i) {
+    if constexpr (M == Masters::kWhole) {
+        return load_pack<N>(args.weights + i);
+    } else {
+        const auto weights = load_pack<N>(args.weights_copy + i);
+        const auto remainders = load_pack<N>(args.remainders + i);
+        Pack<float, N> masters;
+        for (int j = 0; j < N; ++j) {
+            masters.e[j] = join_weight(weights.e[j], remainders.e[j]);
+        }
+        return masters;
+    }
+}
+
+template <Masters M, int N, class T, class G>
+__device__ void store_masters(const AdamWStep<T, G>& args, std::int64_t i, const Pack<Accumulator<T>, N>& masters) {
+    Pack<T, N> weights;
+    if constexpr (M == Masters::kWhole) {
+        store_pack(args.weights + i, masters);
+        for (int j = 0; j < N; ++j) {
+            weights.e[j] = narrow<T>(masters.e[j]);
+        }
+    } else {
+        Pack<std::uint16_t, N> remainders;
+        for (int j = 0; j < N; ++j) {
+            const SplitWeight split = split_weight(masters.e[j]);
+            weights.e[j] = split.weight;
+            remainders.e[j] = split.remainder;
+        }
+        store_pack(args.remainders + i, remainders);
+    }
+    if (args.weights_copy != nullptr) {
+        store_pack(args.weights_copy + i, weights);
+    }
+}
+
+template <Masters M, int N, class T, class G>
+__device__ void update(const AdamWStep<T, G>& args, const AdamWFactors<Accumulator<T>>& f, std::int64_t i) {
     using A = Accumulator<T>;
     const auto gradient = load_pack<N>(args.gradient + i);
-    auto weights = load_pack<N>(args.weights + i);
+    auto weights = load_masters<M, N>(args, i);
     auto m = load_pack<N>(args.m + i);
     auto v = load_pack<N>(args.v + i);
-    Pack<T, N> copy;
     for (int j = 0; j < N; ++j) {
-        const A g = f.scale * gradient.e[j];
+        const A g = f.scale * widen(gradient.e[j]);
         m.e[j] = f.beta1 * m.e[j] + f.rest1 * g;
         v.e[j] = f.beta2 * v.e[j] + f.rest2 * (g * g);
         if (f.moves) {
             weights.e[j] = weights.e[j] * f.kept - f.rate * m.e[j] / (sqrt(v.e[j]) / f.root_correction + f.eps);
         }
-        copy.e[j] = narrow<T>(weights.e[j]);
     }
-    store_pack(args.weights + i, weights);
+    store_masters<M, N>(args, i, weights);
     store_pack(args.m + i, m);
     store_pack(args.v + i, v);
-    if (args.weights_copy != nullptr) {
-        store_pack(args.weights_copy + i, copy);
-    }
 }
 
-template <class T, int N>
-__global__ void __launch_bounds__(kBlock) adamw_kernel(const AdamWStep<T> args, AdamWFactors<Accumulator<T>> factors) {
+template <Masters M, int N, class T, class G>
+__global__ void __launch_bounds__(kBlock)
+    adamw_kernel(const AdamWStep<T, G> args, AdamWFactors<Accumulator<T>> factors) {
     const std::int64_t stride = std::int64_t{gridDim.x} * kBlock * N;
     std::int64_t i = (std::int64_t{blockIdx.x} * kBlock + threadIdx.x) * N;
     for (; i + N <= args.count; i += stride) {
-        update<T, N>(args, factors, i);
+        update<M, N>(args, factors, i);
     }
     for (; i < args.count; ++i) {  // fewer than N are left, and one thread has them
-        update<T, 1>(args, factors, i);
+        update<M, 1>(args, factors, i);
+    }
+}
+
+template <Masters M, class T, class G>
+void launch_adamw(const AdamWStep<T, G>& args, cudaStream_t stream) {
+    constexpr int kPack = kPackSize<Accumulator<T>>;
+    const auto factors = factors_of(args);
+    if (aligned_for_packs(args.weights, args.gradient, args.m, args.v, args.weights_copy, args.remainders)) {
+        adamw_kernel<M, kPack><<<blocks_for(args.count, kBlock * kPack), kBlock, 0, stream>>>(args, factors);
+    } else {
+        adamw_kernel<M, 1><<<blocks_for(args.count, kBlock), kBlock, 0, stream>>>(args, factors);
+    }
+    check_launch("adamw_step");
+}
+
+__global__ void __launch_bounds__(kBlock)
+    split_kernel(const float* masters, BFloat16* weights, std::uint16_t* remainders, std::int64_t count) {
+    const std::int64_t i = std::int64_t{blockIdx.x} * kBlock + threadIdx.x;
+    if (i < count) {
+        const SplitWeight split = split_weight(masters[i]);
+        weights[i] = split.weight;
+        remainders[i] = split.remainder;
     }
 }
 
@@ -134,19 +192,26 @@ unsigned reduction_blocks(std::int64_t count, int pack) {
 
 }  // namespace
 
-template <class T>
-void adamw_step(const AdamWStep<T>& args, cudaStream_t stream) {
+template <class T, class G>
+void adamw_step(const AdamWStep<T, G>& args, cudaStream_t stream) {
     if (args.count == 0) {
         return;
     }
-    constexpr int kPack = kPackSize<Accumulator<T>>;
-    const auto factors = factors_of(args);
-    if (aligned_for_packs(args.weights, args.gradient, args.m, args.v, args.weights_copy)) {
-        adamw_kernel<T, kPack><<<blocks_for(args.count, kBlock * kPack), kBlock, 0, stream>>>(args, factors);
-    } else {
-        adamw_kernel<T, 1><<<blocks_for(args.count, kBlock), kBlock, 0, stream>>>(args, factors);
+    if constexpr (std::is_same_v<T, BFloat16>) {
+        if (args.remainders != nullptr) {
+            launch_adamw<Masters::kSplit>(args, stream);
+            return;
+        }
     }
-    check_launch("adamw_step");
+    launch_adamw<Masters::kWhole>(args, stream);
+}
+
+void split_masters(const float* masters, BFloat16* weights, std::uint16_t* remainders, std::int64_t count,
+                   cudaStream_t stream) {
+    if (count > 0) {
+        split_kernel<<<blocks_for(count, kBlock), kBlock, 0, stream>>>(masters, weights, remainders, count);
+        check_launch("split_masters");
+    }
 }
 
 std::size_t sum_of_squares_workspace_bytes() {
@@ -196,6 +261,7 @@ void find_non_finite(const T* values, std::int64_t count, std::int64_t* index, c
 OOMB_INSTANTIATE(double)
 OOMB_INSTANTIATE(float)
 OOMB_INSTANTIATE(BFloat16)
+template void adamw_step(const AdamWStep<BFloat16, BFloat16>&, cudaStream_t);
 #undef OOMB_INSTANTIATE
 
 }  // namespace oomb::kernels::cuda

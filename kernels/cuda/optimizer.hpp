@@ -1,6 +1,6 @@
 #pragma once
 // kernels/optimizer.hpp and the reductions before it on a CUDA device; see launch.hpp for what entry points promise.
-// T is double, float or BFloat16.
+// T is double, float or BFloat16; G is Accumulator<T> or T.
 
 #include <cstddef>
 
@@ -9,8 +9,12 @@
 
 namespace oomb::kernels::cuda {
 
-template <class T>
-void adamw_step(const AdamWStep<T>& args, cudaStream_t stream);
+template <class T, class G = Accumulator<T>>
+void adamw_step(const AdamWStep<T, G>& args, cudaStream_t stream);
+
+// split_weight() of each of `count` master weights. The arrays do not overlap.
+void split_masters(const float* masters, BFloat16* weights, std::uint16_t* remainders, std::int64_t count,
+                   cudaStream_t stream);
 
 // Bytes of the workspace of sum_of_squares, whatever the count.
 std::size_t sum_of_squares_workspace_bytes();

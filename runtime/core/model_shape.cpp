@@ -184,12 +184,18 @@ std::int64_t plus(std::int64_t a, std::int64_t b) {
     return add_checked(a, b, "number of parameters");
 }
 
-std::int64_t layer_parameters(const ModelShape& shape) {
-    const std::int64_t qkv_width = plus(shape.query_width(), times(2, shape.kv_width()));
-    std::int64_t count = times(shape.hidden, plus(qkv_width, shape.query_width()));
-    count = plus(count, times(3, times(shape.hidden, shape.ffn)));
-    count = plus(count, times(2, shape.hidden));  // the two norms
-    count = plus(count, shape.qkv_bias ? qkv_width : 0);
+std::int64_t qkv_width(const ModelShape& shape) {
+    return plus(shape.query_width(), times(2, shape.kv_width()));
+}
+
+std::int64_t layer_matrices(const ModelShape& shape) {
+    const std::int64_t attention = times(shape.hidden, plus(qkv_width(shape), shape.query_width()));
+    return plus(attention, times(3, times(shape.hidden, shape.ffn)));
+}
+
+std::int64_t layer_vectors(const ModelShape& shape) {
+    std::int64_t count = times(2, shape.hidden);  // the two norms
+    count = plus(count, shape.qkv_bias ? qkv_width(shape) : 0);
     count = plus(count, shape.output_bias ? shape.hidden : 0);
     return plus(count, shape.qk_norm ? times(2, shape.head_dim) : 0);
 }
@@ -197,9 +203,12 @@ std::int64_t layer_parameters(const ModelShape& shape) {
 }  // namespace
 
 std::int64_t ModelShape::parameters() const {
-    const std::int64_t embedding = times(vocab, hidden);
-    const std::int64_t ends = plus(times(embedding, tied_embeddings ? 1 : 2), hidden);  // and the final norm
-    return plus(times(layers, layer_parameters(*this)), ends);
+    const std::int64_t ends = times(times(vocab, hidden), tied_embeddings ? 1 : 2);
+    return plus(plus(times(layers, layer_matrices(*this)), ends), vector_parameters());
+}
+
+std::int64_t ModelShape::vector_parameters() const {
+    return plus(times(layers, layer_vectors(*this)), hidden);  // and the final norm
 }
 
 ModelShape parse_model_shape(const std::string& json_text, const std::string& name_in_messages) {

@@ -55,7 +55,8 @@ struct ModelShape {
     std::int64_t query_width() const { return query_heads * head_dim; }
     std::int64_t kv_width() const { return kv_heads * head_dim; }
     std::int64_t group() const { return query_heads / kv_heads; }
-    std::int64_t parameters() const;  // number of trainable parameters, tied ones once
+    std::int64_t parameters() const;         // number of trainable parameters, tied ones once
+    std::int64_t vector_parameters() const;  // of them: norm weights and biases, all that is no matrix
 };
 
 // `path` is a config.json or a folder that holds one. Throws FileError for a missing or damaged file (naming the key,

@@ -62,6 +62,31 @@ void check_top_k(const RunConfiguration& run) {
     }
 }
 
+void check_types(const RunConfiguration& run) {
+    const bool oracle = run.accumulator == DType::kF64;
+    if ((run.compute == DType::kF64) != oracle) {
+        fail<UsageError>("--dtype {}: float64 is the oracle mode and holds for activations and accumulators together",
+                         name_of(run.compute));
+    }
+    if (run.compute == DType::kF16) {
+        fail<UsageError>("--dtype fp16: allowed is fp32, fp64 or bf16 (fp16 would need loss scaling)");
+    }
+    if (run.bf16_gradients && run.compute != DType::kBF16) {
+        fail<UsageError>(
+            "--gradient-dtype bf16 with --dtype {}: gradients can't be narrower than the weights; take --dtype bf16, "
+            "or "
+            "leave --gradient-dtype out",
+            name_of(run.compute));
+    }
+    if (run.split_masters && run.compute != DType::kBF16) {
+        fail<UsageError>(
+            "--master-weights remainder with --dtype {}: only bf16 weights have master weights beside them; take "
+            "--dtype "
+            "bf16, or leave --master-weights out",
+            name_of(run.compute));
+    }
+}
+
 }  // namespace
 
 void validate(const RunConfiguration& run) {
@@ -84,14 +109,7 @@ void validate(const RunConfiguration& run) {
         fail<UsageError>("--kept-pages: found {}, allowed is auto, all or a number of pages from 0",
                          run.kept_pages.count);
     }
-    const bool oracle = run.accumulator == DType::kF64;
-    if ((run.compute == DType::kF64) != oracle) {
-        fail<UsageError>("--dtype {}: float64 is the oracle mode and holds for activations and accumulators together",
-                         name_of(run.compute));
-    }
-    if (run.compute == DType::kF16) {
-        fail<UsageError>("--dtype fp16: allowed is fp32, fp64 or bf16 (fp16 would need loss scaling)");
-    }
+    check_types(run);
     if (run.shard_parameters < 1 || run.resident_shards.count < 0) {
         fail<UsageError>("--optimizer-states: found {} shards of {} parameters in HBM", run.resident_shards.count,
                          run.shard_parameters);
@@ -130,6 +148,13 @@ std::string states_text(const Amount& resident_shards) {
         return resident_shards.count == 0 ? "host" : std::to_string(resident_shards.count);
     }
     return resident_shards.mode == Amount::Mode::kAll ? "hbm" : "auto";
+}
+
+std::string_view masters_text(const RunConfiguration& run) {
+    if (run.compute == run.accumulator) {
+        return "none";
+    }
+    return run.split_masters ? "remainder" : "fp32";
 }
 
 std::int64_t Amount::of(std::int64_t all) const {

@@ -23,7 +23,7 @@ enum class Keep : std::uint8_t {
     kInput,           // "x": layer input; no second forward, but attention again
     kOutput,          // "o": attention output and log-sum-exp; a second forward without attention and K/V
     kInputAndOutput,  // "xo": all three; no second forward
-    kAuto,            // what takes the fewest FLOPs of all that fits; make_plan puts one of the others in its place
+    kAuto,            // left to the plan: make_plan, or who knows the machine, puts one of the others in its place
 };
 constexpr bool keeps_input(Keep keep) {
     return keep == Keep::kInput || keep == Keep::kInputAndOutput;
@@ -79,14 +79,23 @@ struct RunConfiguration {
     HbmPages hbm_pages;
     DType compute = DType::kF32;      // weights, activations, K/V pages
     DType accumulator = DType::kF32;  // K/V gradients, parameter gradients, log-sum-exp, AdamW; fp64 in oracle mode
-    bool deterministic = false;       // the same bits twice; libraries then take slower ways that need more memory
-    bool optimizer = true;            // reserve AdamW's state and run it
+    // With compute in bf16 only. Gradients of weight matrices in bf16: half the memory, and one rounding to bf16 each
+    // time that something is added to one. Those of vectors (norm weights, biases) are tiny and stay in `accumulator`.
+    bool bf16_gradients = false;
+    // With compute in bf16 only. Of the master weights only what bf16 weights leave out is stored, 2 bytes instead of 4
+    // (SplitWeight in kernels/optimizer.hpp); no bit of them is lost.
+    bool split_masters = false;
+    bool deterministic = false;  // the same bits twice; libraries then take slower ways that need more memory
+    bool optimizer = true;       // reserve AdamW's state and run it
     // AdamW's states come in shards of about so many parameters. `resident_shards`, the first, have them in HBM, the
     // others on the host: `--optimizer-states` hbm is all, host is 0.
     std::int64_t shard_parameters = std::int64_t{1} << 24;
     Amount resident_shards{Amount::Mode::kAll, 0};
     std::int64_t gpu_memory_bytes = 0;   // budget of the HBM tier; 0 = not limited
     std::int64_t host_memory_bytes = 0;  // budget of the host tier; 0 = not limited
+
+    // The type in which gradients of weight matrices are stored and added up; of vectors it is `accumulator`.
+    DType gradient_type() const { return bf16_gradients ? compute : accumulator; }
 };
 
 // Throws UsageError naming the flag, the value found and what is allowed.
@@ -96,6 +105,7 @@ std::string_view name_of(DeviceKind device);
 std::string_view name_of(AttentionMode attention);
 std::string_view name_of(Offload offload);
 std::string_view name_of(Keep keep);
-std::string states_text(const Amount& resident_shards);  // as in --optimizer-states, or the number
+std::string states_text(const Amount& resident_shards);      // as in --optimizer-states, or the number
+std::string_view masters_text(const RunConfiguration& run);  // as in --master-weights; "none": weights are not narrower
 
 }  // namespace oomb

@@ -136,6 +136,10 @@ std::string format_tokens_short(std::int64_t tokens) {
     return scaled.unit == 0 ? std::to_string(tokens) : fmt::format("{:.1f}{}", scaled.value, kUnits[scaled.unit]);
 }
 
+std::string tokens_as_typed(std::int64_t tokens) {
+    return tokens % kKiB == 0 ? format_tokens_short(tokens) : std::to_string(tokens);
+}
+
 std::string format_tokens(std::int64_t tokens) {
     const std::string shortened = format_tokens_short(tokens);
     const bool is_exact = shortened.find_first_of("KM") == std::string::npos;

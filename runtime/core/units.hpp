@@ -25,6 +25,7 @@ std::string format_count(std::int64_t count);            // "60,129,542,144"
 std::string format_bytes_short(std::int64_t bytes);      // "56.0 GiB", "512 bytes"
 std::string format_bytes(std::int64_t bytes);            // "56.0 GiB (60,129,542,144 bytes)"
 std::string format_tokens_short(std::int64_t tokens);    // "128K", "97.7K", "512"
+std::string tokens_as_typed(std::int64_t tokens);        // "128K", "100000": exact, for parse_tokens
 std::string format_tokens(std::int64_t tokens);          // "128K (131,072)", "512"
 std::string format_bytes_per_second(double per_second);  // "55.4 GB/s": decimal, as data sheets count
 std::string format_duration(double seconds);             // "850 ns", "12.3 ms", "4.20 s", "3 min 07 s", "2 h 05 min"

@@ -82,6 +82,45 @@ std::int64_t parse_budget(std::string_view flag, const std::string& text, const 
     return bytes;
 }
 
+// `--keep all` is the short word for all chunks held and no pages kept.
+void read_kept(const RunFlags& flags, RunConfiguration& run) {
+    const bool all = flags.keep == "all";
+    run.keep = choose<Keep>("--keep", flags.keep,
+                            {{"none", Keep::kNone},
+                             {"x", Keep::kInput},
+                             {"o", Keep::kOutput},
+                             {"xo", Keep::kInputAndOutput},
+                             {"all", Keep::kNone},
+                             {"auto", Keep::kAuto}});
+    run.kept_pages = parse_amount("--kept-pages", flags.kept_pages, "pages");
+    const std::string held = flags.held_chunks.empty() ? (all ? "all" : "0") : flags.held_chunks;
+    run.held_chunks = parse_amount("--held-chunks", held, "chunks");
+    if (all && run.held_chunks.mode != Amount::Mode::kAll) {
+        fail<UsageError>(
+            "--keep all with --held-chunks {}: all keeps the activations of every chunk; leave --held-chunks out, or "
+            "take --keep none --held-chunks {}",
+            held, held);
+    }
+    if (all && run.kept_pages.mode != Amount::Mode::kAll) {
+        fail<UsageError>(
+            "--keep all with --kept-pages {}: all keeps every activation in GPU memory and nothing in pages; leave "
+            "--kept-pages out, or take --keep x, o or xo, whose pages may also lie on the host",
+            flags.kept_pages);
+    }
+}
+
+bool wants_bf16_gradients(const std::string& text, DType accumulator) {
+    if (text.empty()) {
+        return false;
+    }
+    const bool bf16 = choose<bool>("--gradient-dtype", text, {{"fp32", false}, {"bf16", true}});
+    if (accumulator == DType::kF64) {
+        fail<UsageError>("--gradient-dtype {} with --dtype fp64: in the oracle mode gradients are fp64; leave it out",
+                         text);
+    }
+    return bf16;
+}
+
 void add_what(CLI::App& app, RunFlags& flags) {
     app.add_option("--model", flags.model, "Hugging Face folder, or a config.json: the shape of the model")
         ->type_name("DIR_OR_CONFIG")
@@ -110,6 +149,19 @@ void add_what(CLI::App& app, RunFlags& flags) {
            "mode, everything in float64")
         ->type_name("bf16|fp32|fp64")
         ->default_str("bf16 with --device cuda, fp32 with cpu")
+        ->group(kWhat);
+    app.add_option("--gradient-dtype", flags.gradient_dtype,
+                   "of the gradients of weight matrices, with --dtype bf16. bf16: half the memory, and a rounding to "
+                   "bf16 each time that a chunk adds to one; those of norm weights and biases stay fp32")
+        ->type_name("fp32|bf16")
+        ->default_str("fp32; fp64 with --dtype fp64")
+        ->group(kWhat);
+    app.add_option(
+           "--master-weights", flags.master_weights,
+           "how AdamW keeps fp32 weights beside bf16 ones. fp32: 4 bytes each; remainder: only the 16 bits that "
+           "bf16 leaves out, 2 bytes, and the same fp32 weights bit for bit")
+        ->type_name("fp32|remainder")
+        ->default_str(flags.master_weights)
         ->group(kWhat);
     app.add_flag("--deterministic", flags.deterministic,
                  "the same bits twice, wherever pages lie. On cuda attention's backward is then slower and needs more "
@@ -140,23 +192,26 @@ void add_places(CLI::App& app, RunFlags& flags) {
         "where operations run. cpu: an arena in host memory plays the GPU's part");
     add("--offload", flags.offload, "none|host", flags.offload,
         "host: K/V pages and their gradients move to host memory");
-    add("--keep", flags.keep, "none|x|o|xo|auto", flags.keep,
+    add("--keep", flags.keep, "none|x|o|xo|all|auto", flags.keep,
         "what the fill keeps of each chunk and layer. none: all is computed again; x: layer input, no second forward; "
-        "o: attention output and log-sum-exp, a second forward without attention; xo: all three; auto: what takes the "
-        "fewest operations of all that fits the budgets (with --kept-pages auto also in part)");
+        "o: attention output and log-sum-exp, a second forward without attention; xo: all three; all: as --held-chunks "
+        "all, no matrix product again, in GPU memory whatever --offload says (the host takes x, o and xo); auto: of "
+        "all "
+        "that fits the budgets (with --kept-pages auto also in part) what takes the least time, on the CPU the fewest "
+        "operations");
     add("--kept-pages", flags.kept_pages, "auto|all|N", flags.kept_pages,
         "how many pages, one per chunk and layer, --keep keeps, the latest chunks first; whole chunks with x and xo. "
         "auto: as many as the budgets hold. Under --offload host they stay in GPU memory as far as its budget reaches, "
         "before K/V pages do; with --hbm-pages ring all go to the host");
-    add("--held-chunks", flags.held_chunks, "auto|all|N", flags.held_chunks,
+    add("--held-chunks", flags.held_chunks, "auto|all|N", "0, all with --keep all",
         "chunks whose activations stay in GPU memory until their backward, which then repeats no matrix product. 1: of "
-        "the chunk at hand; 2 and more: also of the last chunks, from the fill on; auto: as for --keep, of both "
-        "together");
+        "the chunk at hand; 2 and more: also of the last chunks, from the fill on; auto: as for --keep, "
+        "together with it and --optimizer-states auto");
     add("--hbm-pages", flags.hbm_pages, "auto|ring|N", flags.hbm_pages,
         "K/V pages, counted over all layers, that stay in GPU memory under --offload host. auto: as many as the budget "
         "holds; ring: none, GPU memory does not depend on the context");
     add("--optimizer-states", flags.optimizer_states, "hbm|host|auto", flags.optimizer_states,
-        "where AdamW's m and v (and fp32 weights beside bf16 ones) lie. host: they pass through GPU memory once per "
+        "where AdamW's m and v (and --master-weights) lie. host: they pass through GPU memory once per "
         "step. auto: as many in GPU memory as kept pages leave room for, the rest on the host");
     const std::string free = " with --device cuda; with cpu both tiers share what this machine has free";
     add("--gpu-memory", flags.gpu_memory, "SIZE", kDefaultGpuMemory + free,
@@ -172,6 +227,67 @@ void add_run_flags(CLI::App& app, RunFlags& flags) {
     add_places(app, flags);
 }
 
+std::string quoted_for_shell(const std::string& value) {
+    if (value.find_first_of(" \t\n'\"\\$`*?[]{}&;|<>()#~!") == std::string::npos) {
+        return value;
+    }
+    std::string text = "'";
+    for (const char c : value) {
+        text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    }
+    return text + "'";
+}
+
+std::string as_typed(const RunFlags& flags) {
+    static const std::pair<const char*, std::string RunFlags::*> kFlags[] = {
+        {"--model", &RunFlags::model},
+        {"--device", &RunFlags::device},
+        {"--context", &RunFlags::context},
+        {"--chunk", &RunFlags::chunk},
+        {"--page-tokens", &RunFlags::page_tokens},
+        {"--window", &RunFlags::window},
+        {"--logit-tile", &RunFlags::logit_tile},
+        {"--attention", &RunFlags::attention},
+        {"--top-k", &RunFlags::top_k},
+        {"--dtype", &RunFlags::dtype},
+        {"--gradient-dtype", &RunFlags::gradient_dtype},
+        {"--master-weights", &RunFlags::master_weights},
+        {"--offload", &RunFlags::offload},
+        {"--hbm-pages", &RunFlags::hbm_pages},
+        {"--keep", &RunFlags::keep},
+        {"--kept-pages", &RunFlags::kept_pages},
+        {"--held-chunks", &RunFlags::held_chunks},
+        {"--optimizer-states", &RunFlags::optimizer_states},
+        {"--gpu-memory", &RunFlags::gpu_memory},
+        {"--host-memory", &RunFlags::host_memory}};
+    const RunFlags defaults;
+    std::string text;
+    for (const auto& [name, member] : kFlags) {
+        const std::string& value = flags.*member;
+        if (value != defaults.*member) {
+            text += fmt::format("{}{} {}", text.empty() ? "" : " ", name, quoted_for_shell(value));
+        }
+    }
+    return text + (flags.deterministic ? " --deterministic" : "") + (flags.no_optimizer ? " --no-optimizer" : "");
+}
+
+void set_flags(RunFlags& flags, const RunConfiguration& run) {
+    flags.chunk = tokens_as_typed(run.chunk_tokens);
+    flags.window = tokens_as_typed(run.window_tokens);
+    flags.logit_tile = tokens_as_typed(run.logit_tile_tokens);
+    flags.offload = name_of(run.offload);
+    flags.hbm_pages = to_text(run.hbm_pages);
+    flags.keep = name_of(run.keep);
+    flags.kept_pages = run.keep == Keep::kNone ? "all" : to_text(run.kept_pages);
+    const bool holds = run.held_chunks.mode != Amount::Mode::kCount || run.held_chunks.count > 0;
+    flags.held_chunks = holds ? to_text(run.held_chunks) : "";
+    if (run.bf16_gradients != (flags.gradient_dtype == "bf16")) {
+        flags.gradient_dtype = run.bf16_gradients ? "bf16" : "";
+    }
+    flags.master_weights = run.split_masters ? "remainder" : "fp32";
+    flags.optimizer_states = states_text(run.resident_shards);
+}
+
 RunConfiguration to_run_configuration(const RunFlags& flags) {
     RunConfiguration run;
     run.device = choose<DeviceKind>("--device", flags.device, {{"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}});
@@ -185,18 +301,13 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
                                           {{"dense", AttentionMode::kDense}, {"topk", AttentionMode::kTopK}});
     run.top_k = parse_top_k(flags.top_k);
     run.offload = choose<Offload>("--offload", flags.offload, {{"none", Offload::kNone}, {"host", Offload::kHost}});
-    run.keep = choose<Keep>("--keep", flags.keep,
-                            {{"none", Keep::kNone},
-                             {"x", Keep::kInput},
-                             {"o", Keep::kOutput},
-                             {"xo", Keep::kInputAndOutput},
-                             {"auto", Keep::kAuto}});
-    run.kept_pages = parse_amount("--kept-pages", flags.kept_pages, "pages");
-    run.held_chunks = parse_amount("--held-chunks", flags.held_chunks, "chunks");
+    read_kept(flags, run);
     run.hbm_pages = parse_hbm_pages(flags.hbm_pages);
     run.compute = choose<DType>("--dtype", flags.dtype.empty() ? (cuda ? "bf16" : "fp32") : flags.dtype,
                                 {{"bf16", DType::kBF16}, {"fp32", DType::kF32}, {"fp64", DType::kF64}});
     run.accumulator = run.compute == DType::kF64 ? DType::kF64 : DType::kF32;
+    run.bf16_gradients = wants_bf16_gradients(flags.gradient_dtype, run.accumulator);
+    run.split_masters = choose<bool>("--master-weights", flags.master_weights, {{"fp32", false}, {"remainder", true}});
     run.optimizer = !flags.no_optimizer;
     run.deterministic = flags.deterministic;
     run.resident_shards = choose<Amount>(

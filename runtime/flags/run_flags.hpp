@@ -26,13 +26,15 @@ struct RunFlags {
     std::string offload = "none";
     std::string keep = "none";
     std::string kept_pages = "all";
-    std::string held_chunks = "0";
+    std::string held_chunks;  // empty: not given, which is 0, all with --keep all
     std::string hbm_pages = "auto";
     std::string optimizer_states = "auto";
     std::string gpu_memory;   // empty: not given
     std::string host_memory;  // empty: not given
     std::string device = "cpu";
-    std::string dtype;  // empty: bf16 on cuda, fp32 on cpu
+    std::string dtype;           // empty: bf16 on cuda, fp32 on cpu
+    std::string gradient_dtype;  // empty: as sums, fp32 or fp64
+    std::string master_weights = "fp32";
     bool no_optimizer = false;
     bool deterministic = false;
 };
@@ -43,6 +45,16 @@ inline constexpr const char* kDefaultHostMemory = "125GiB";
 
 // Adds the flags in groups. `flags` outlives `app`.
 void add_run_flags(CLI::App& app, RunFlags& flags);
+
+// The flags as they would be typed: --model, --context and all that differ from the defaults above.
+std::string as_typed(const RunFlags& flags);
+
+// As one word of a command line.
+std::string quoted_for_shell(const std::string& value);
+
+// Puts how the sequence is cut, where bytes lie and the types of gradients and master weights into the texts. The
+// places of optimizer states that have a name are all, none and auto.
+void set_flags(RunFlags& flags, const RunConfiguration& run);
 
 // Reads the texts and validates the result. Throws UsageError: the flag, what was found, what is allowed.
 // With --device cpu a budget that is not given is 0 (no limit of its own); see free_memory_limit_bytes.

@@ -1,6 +1,7 @@
 #include "runtime/schedule/generator.hpp"
 
 #include "runtime/schedule/generator_parts.hpp"
+#include "runtime/schedule/optimizer_schedule.hpp"
 
 namespace oomb::schedule {
 
@@ -18,23 +19,26 @@ std::int32_t held_slots(const StepShape& step) {
     return sets > 0 ? static_cast<std::int32_t>(sets * step.model().layers) : 1;
 }
 
-SequenceGenerator::SequenceGenerator(const StepShape& step, std::int64_t sequence, bool first_of_step,
+SequenceGenerator::SequenceGenerator(const StepShape& step, std::int64_t sequence, std::int64_t sequences,
                                      OperationSink& sink)
     : step_(step),
       sink_(sink),
       sequence_(sequence),
-      first_of_step_(first_of_step),
+      sequences_(sequences),
       slots_(activation_slots(step)),
       policy_(step, 0) {}
 
 void SequenceGenerator::generate() {
-    if (first_of_step_) {
+    if (sequence_ == 0) {
         begin_chunk(Phase::kFill, 0);
         InlineVector<RegionUse, 8> regions = {write(RegionName::kGradients), write(RegionName::kScalars)};
+        if (step_.vectors_apart()) {
+            regions.push_back(vector_gradients());
+        }
         if (step_.run().device == DeviceKind::kCuda) {
             regions.push_back(write(RegionName::kWorkspace));  // never begun: it lives all step
         }
-        emit_pass(Kind::kZeroGradients, 0, step_.model().parameters() * step_.accumulator_bytes(), regions);
+        emit_pass(Kind::kZeroGradients, 0, step_.all_gradient_bytes(), regions);
     }
     for (std::int64_t chunk = 0; chunk + 1 < step_.chunks(); ++chunk) {
         fill_chunk(chunk);
@@ -59,9 +63,13 @@ void SequenceGenerator::gradient_chunk(std::int64_t chunk) {
     phase_ = Phase::kBackward;
     for (std::int64_t layer = step_.model().layers - 1; layer >= 0; --layer) {
         backward_layer(layer);
+        if (chunk == 0 && sequence_ + 1 == sequences_) {
+            fetch_first_shards(step_, layer, sink_);
+        }
     }
     emit_pass(
-        Kind::kEmbeddingBackward, 0, 3 * rows_ * step_.model().hidden * step_.accumulator_bytes(),
+        Kind::kEmbeddingBackward, 0,
+        rows_ * step_.model().hidden * (step_.accumulator_bytes() + 2 * step_.gradient_bytes()),
         {end(RegionName::kStreamGradient), read(RegionName::kTokens, token_slot()), write(RegionName::kGradients)});
 }
 
@@ -114,6 +122,10 @@ void SequenceGenerator::emit_page_copies(Kind kind, Engine engine, std::int64_t 
     keys.narrow(operation);
     operation.requests.push_back(keys.request(use));
     emit(operation);
+}
+
+RegionUse SequenceGenerator::vector_gradients() const {
+    return write(step_.vectors_apart() ? RegionName::kVectorGradients : RegionName::kGradients);
 }
 
 std::int32_t SequenceGenerator::slot(std::int64_t layer) const {

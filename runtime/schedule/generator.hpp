@@ -20,8 +20,9 @@ std::int32_t held_slots(const StepShape& step);
 // An optimizer step is one or more sequences (gradient accumulation) and then the optimizer's phase.
 class SequenceGenerator {
   public:
-    // `step` and `sink` outlive the generator. `first_of_step` clears the parameter gradients before.
-    SequenceGenerator(const StepShape& step, std::int64_t sequence, bool first_of_step, OperationSink& sink);
+    // `step` and `sink` outlive the generator. Sequence `sequence` of the `sequences` of an optimizer step: the first
+    // clears the parameter gradients before, the last fetches the first shards of the optimizer's states.
+    SequenceGenerator(const StepShape& step, std::int64_t sequence, std::int64_t sequences, OperationSink& sink);
 
     void generate();
 
@@ -42,6 +43,7 @@ class SequenceGenerator {
     void emit_pass(Kind kind, std::int64_t layer, std::int64_t bytes, InlineVector<RegionUse, 8> regions);
     void emit_page_copies(Kind kind, Engine engine, std::int64_t layer, std::int64_t part, PageUse use,
                           const Keys& keys);
+    RegionUse vector_gradients() const;
     std::int32_t slot(std::int64_t layer) const;
     RegionUse in_slot(RegionUse use, std::int64_t layer) const;
     std::int32_t token_slot() const { return static_cast<std::int32_t>(chunk_ % 2); }
@@ -86,7 +88,7 @@ class SequenceGenerator {
     const StepShape& step_;
     OperationSink& sink_;
     std::int64_t sequence_;
-    bool first_of_step_;
+    std::int64_t sequences_;
     std::int64_t slots_;
     Phase phase_ = Phase::kFill;
     std::int64_t chunk_ = 0;

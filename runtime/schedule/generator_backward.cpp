@@ -37,7 +37,7 @@ void SequenceGenerator::loss_tile(std::int64_t tile, std::int64_t tiles) {
               {end(kLogits), read(kWeights), begin(kNormedGradient)});
     emit_tile(Kind::kFinalNormBackward, ElementwiseCost{3 * row_bytes * model.hidden},
               {end(kNormedGradient), read_and(tile + 1 == tiles, kFinalHidden), read(kWeights),
-               write_and(tile == 0, kStreamGradient), write(kGradients)});
+               write_and(tile == 0, kStreamGradient), vector_gradients()});
 }
 
 // What the slots hold of the layer is read, the rest loaded or repeated. Element-wise passes are repeated where their
@@ -86,13 +86,18 @@ void SequenceGenerator::mlp_backward(std::int64_t layer, bool repeats_norm) {
                 {in_slot(end(kGateUp), layer), read(kWeights), begin(kNormedGradient)});
     emit_pass(Kind::kPostNormBackward, layer, 4 * rows_ * model.hidden * bytes,
               {end(kNormedGradient), in_slot(end(kMiddle), layer), read(kWeights), write(kStreamGradient),
-               write(kGradients)});
+               vector_gradients()});
 }
 
 void SequenceGenerator::output_backward(std::int64_t layer) {
     const ModelShape& model = step_.model();
+    InlineVector<RegionUse, 8> by_weight = {read(kStreamGradient), read(kAttentionOutput, slot(layer)),
+                                            write(kGradients)};
+    if (model.output_bias && step_.vectors_apart()) {
+        by_weight.push_back(vector_gradients());
+    }
     emit_linear(Kind::kLinearOutputWeightGradient, layer, gemm(model.hidden, model.query_width(), rows_, true),
-                {read(kStreamGradient), read(kAttentionOutput, slot(layer)), write(kGradients)});
+                by_weight);
     emit_linear(Kind::kLinearOutputInputGradient, layer, gemm(rows_, model.query_width(), model.hidden),
                 {read(kStreamGradient), read(kWeights), begin(kOutputGradient)});
     emit_pass(Kind::kAttentionDelta, layer, 2 * rows_ * model.query_width() * step_.compute_bytes(),
@@ -154,7 +159,7 @@ void SequenceGenerator::qkv_backward(std::int64_t layer, bool repeats_norm) {
     const std::int64_t width = step_.qkv_width();
     Operation rope =
         make(Kind::kRopeBackward, layer, 0, ElementwiseCost{3 * rows_ * width * step_.accumulator_bytes()});
-    rope.regions = {end(kQueryGradient), in_slot(write(kQkv), layer), read(kWeights), write(kGradients)};
+    rope.regions = {end(kQueryGradient), in_slot(write(kQkv), layer), read(kWeights), vector_gradients()};
     const PageSet own = own_pages(PageClass::kKvGradient, layer);
     rope.requests.push_back({PageUse::kRead, own, own.count});
     emit(rope);
@@ -167,7 +172,7 @@ void SequenceGenerator::qkv_backward(std::int64_t layer, bool repeats_norm) {
                 {in_slot(end(kQkv), layer), read(kWeights), begin(kNormedGradient)});
     emit_pass(Kind::kInputNormBackward, layer, 4 * rows_ * model.hidden * step_.compute_bytes(),
               {end(kNormedGradient), read(kLayerInput, slot(layer)), read(kWeights), write(kStreamGradient),
-               write(kGradients)});
+               vector_gradients()});
 }
 
 void SequenceGenerator::release_pages(std::int64_t layer) {

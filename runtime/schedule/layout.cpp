@@ -90,7 +90,7 @@ StepShape representative_of(const StepShape& step) {
 Interference interference_of(const StepShape& step) {
     const StepShape representative = representative_of(step);
     LivenessRecorder recorder;
-    SequenceGenerator(representative, 0, true, recorder).generate();
+    SequenceGenerator(representative, 0, 1, recorder).generate();
     generate_optimizer(representative, recorder);
     return recorder.interference();
 }

@@ -7,8 +7,10 @@ namespace {
 
 using enum RegionName;
 
-// Every array of a shard begins at a multiple of the region alignment in any accumulator type.
-constexpr std::int64_t kShardUnit = kRegionAlignment_bytes / 4;
+// Every array of a shard begins at a multiple of the region alignment, whatever its type.
+std::int64_t shard_unit(const OptimizerShards& shards) {
+    return kRegionAlignment_bytes / (shards.splits_master() ? 2 : 4);
+}
 
 Operation make(Kind kind, std::int64_t shard, Engine engine, Cost cost) {
     Operation operation;
@@ -18,31 +20,45 @@ Operation make(Kind kind, std::int64_t shard, Engine engine, Cost cost) {
     return operation;
 }
 
-// The ring's life begins with the first fetch and ends with the last store.
 class ShardOperations {
   public:
     ShardOperations(const StepShape& step, OperationSink& sink)
         : step_(step), shards_(optimizer_shards(step)), sink_(sink) {}
 
-    void emit_all() {
+    // Of the shards that find the ring empty, the one that the layer counted from the top brings; the lowest layer
+    // brings all that are left.
+    void fetch_after(std::int64_t layer) {
+        const std::int64_t first = step_.model().layers - 1 - layer;
+        const std::int64_t end = layer == 0 ? shards_.ring_slots() : std::min(first + 1, shards_.ring_slots());
+        for (std::int64_t i = first; i < end; ++i) {
+            emit_fetch(shards_.resident + i);
+        }
+    }
+
+    void update_all() {
         for (std::int64_t shard = 0; shard < shards_.count; ++shard) {
             if (shard < shards_.resident) {
                 emit_update(shard, write(kMoments));
                 continue;
             }
-            const bool first = shard == shards_.resident, last = shard + 1 == shards_.count;
-            emit_copy(Kind::kFetchState, Engine::kHostToDevice, shard,
-                      {read(kHostStates, home(shard)), ring(shard, Access::kWrite, first, false)});
-            emit_update(shard, ring(shard, Access::kWrite, false, false));
+            if (home(shard) >= shards_.ring_slots()) {
+                emit_fetch(shard);
+            }
+            emit_update(shard, write(kOptimizerShard, ring_slot(shard)));
             emit_copy(Kind::kStoreState, Engine::kDeviceToHost, shard,
-                      {ring(shard, Access::kRead, false, last), write(kHostStates, home(shard))});
+                      {read(kOptimizerShard, ring_slot(shard)), write(kHostStates, home(shard))});
         }
     }
 
   private:
     std::int32_t home(std::int64_t shard) const { return static_cast<std::int32_t>(shard - shards_.resident); }
-    RegionUse ring(std::int64_t shard, Access access, bool begins, bool ends) const {
-        return {kOptimizerShard, static_cast<std::int32_t>(home(shard) % shards_.ring_slots()), access, begins, ends};
+    std::int32_t ring_slot(std::int64_t shard) const {
+        return static_cast<std::int32_t>(home(shard) % shards_.ring_slots());
+    }
+
+    void emit_fetch(std::int64_t shard) {
+        emit_copy(Kind::kFetchState, Engine::kHostToDevice, shard,
+                  {read(kHostStates, home(shard)), write(kOptimizerShard, ring_slot(shard))});
     }
 
     void emit_copy(Kind kind, Engine engine, std::int64_t shard, InlineVector<RegionUse, 8> regions) {
@@ -51,16 +67,20 @@ class ShardOperations {
         sink_.take(copy);
     }
 
-    // Gradient and states are read, states and the weights of the compute type written.
+    // Gradient and states are read, states and weights written; weights are read, too, unless the states have them
+    // whole. The gradients of vectors count as those of matrices.
     void emit_update(std::int64_t shard, RegionUse states) {
-        const std::int64_t sum = step_.accumulator_bytes();
+        const bool reads_weights = !shards_.has_master() || shards_.splits_master();
         const std::int64_t bytes =
-            sum * (1 + 2 * shards_.arrays) + step_.compute_bytes() * (shards_.has_master() ? 1 : 2);
+            step_.gradient_bytes() + 2 * shards_.state_bytes() + step_.compute_bytes() * (reads_weights ? 2 : 1);
         Operation update =
             make(Kind::kOptimizer, shard, Engine::kCompute, ElementwiseCost{shards_.size(shard) * bytes});
         update.regions = {read(kGradients), read(kScalars), states, write(kWeights)};
         if (shards_.has_master() && shard < shards_.resident) {
             update.regions.push_back(write(kMasterWeights));
+        }
+        if (step_.vectors_apart()) {
+            update.regions.push_back(read(kVectorGradients));
         }
         sink_.take(update);
     }
@@ -79,22 +99,30 @@ OptimizerShards optimizer_shards(const StepShape& step) {
         return shards;
     }
     shards.parameters = step.model().parameters();
+    shards.moment_bytes = step.accumulator_bytes();
+    if (run.compute != run.accumulator) {
+        shards.master_bytes = step.accumulator_bytes() - (run.split_masters ? step.compute_bytes() : 0);
+    }
     // Cut evenly: the last shard would else be short, and its room on the host is as large as the others'.
     const std::int64_t least = divide_up(shards.parameters, divide_up(shards.parameters, run.shard_parameters));
-    shards.elements = divide_up(least, kShardUnit) * kShardUnit;
+    shards.elements = divide_up(least, shard_unit(shards)) * shard_unit(shards);
     shards.count = divide_up(shards.parameters, shards.elements);
     shards.resident = run.resident_shards.of(shards.count);
-    shards.arrays = run.compute == run.accumulator ? 2 : 3;
-    shards.element_bytes = step.accumulator_bytes();
     return shards;
 }
 
+void fetch_first_shards(const StepShape& step, std::int64_t layer, OperationSink& sink) {
+    ShardOperations(step, sink).fetch_after(layer);
+}
+
 void generate_optimizer(const StepShape& step, OperationSink& sink) {
-    const std::int64_t gradient_bytes = step.model().parameters() * step.accumulator_bytes();
-    Operation norm = make(Kind::kGradientNorm, 0, Engine::kCompute, ElementwiseCost{gradient_bytes});
+    Operation norm = make(Kind::kGradientNorm, 0, Engine::kCompute, ElementwiseCost{step.all_gradient_bytes()});
     norm.regions = {read(kGradients), write(kScalars)};
+    if (step.vectors_apart()) {
+        norm.regions.push_back(read(kVectorGradients));
+    }
     sink.take(norm);
-    ShardOperations(step, sink).emit_all();
+    ShardOperations(step, sink).update_all();
 }
 
 }  // namespace oomb::schedule

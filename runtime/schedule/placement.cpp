@@ -181,4 +181,21 @@ Plan Placement::plan_with(const StepShape& step, const Layout& layout, Homes hom
     return plan;
 }
 
+Plan in_larger_pages(const Plan& plan, std::int64_t page_tokens) {
+    const StepShape small(plan.model, plan.run);
+    const std::int64_t factor = page_tokens / plan.run.page_tokens;
+    require(factor * plan.run.page_tokens == page_tokens && plan.run.chunk_tokens % page_tokens == 0 &&
+                plan.run.window_tokens % page_tokens == 0,
+            "pages of {} tokens do not divide chunks of {} and windows of {}", page_tokens, plan.run.chunk_tokens,
+            plan.run.window_tokens);
+    Plan large = plan;
+    large.run.page_tokens = page_tokens;
+    const StepShape step(large.model, large.run);
+    const bool all = plan.resident_pages == small.total_pages();
+    large.resident_pages =
+        all ? step.total_pages() : std::min(step.total_pages(), (plan.resident_pages + factor / 2) / factor);
+    large.pools = make_pools(step, count_frames(step, large.resident_pages, plan.kept_hbm));
+    return large;
+}
+
 }  // namespace oomb::schedule

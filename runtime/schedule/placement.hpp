@@ -1,6 +1,6 @@
 #pragma once
-// Where pages have their homes and how many are kept: from the shapes and the budgets to a plan. Private to the
-// schedule; plan.hpp has the rule.
+// Where pages have their homes and how many are kept: from the shapes and the budgets to a plan; plan.hpp has the rule.
+// make_plan() is the way in; this is for who makes many plans of one cut.
 
 #include <map>
 #include <tuple>

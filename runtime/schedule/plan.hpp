@@ -71,6 +71,13 @@ struct Plan {
 // The host must hold what HBM does not: a plan that it cannot hold does not fit.
 Plan make_plan(const ModelShape& model, const RunConfiguration& run);
 
+// The same step with its K/V in pages of `page_tokens`, a multiple of the plan's that divides chunk and window, for who
+// asks how long it takes: chunks and windows are read, written and evicted as a whole, so larger pages move at the same
+// moments, fewer at a time. Frames, homes and what is kept are those of `plan`; of `resident_pages` and of a last chunk
+// that is no multiple of the page a part of one page per layer is rounded. Offsets, table and peak bytes stay as they
+// are and mean nothing.
+Plan in_larger_pages(const Plan& plan, std::int64_t page_tokens);
+
 // A tier that the plan does not fit into; a budget of 0 is no limit.
 struct Shortfall {
     Tier tier = Tier::kHbm;

@@ -29,6 +29,8 @@ Json run_to_json(const RunConfiguration& run) {
             {"hbm_pages", to_text(run.hbm_pages)},
             {"compute_dtype", name_of(run.compute)},
             {"accumulator_dtype", name_of(run.accumulator)},
+            {"gradient_dtype", name_of(run.gradient_type())},
+            {"master_weights", masters_text(run)},
             {"optimizer", run.optimizer},
             {"optimizer_states", states_text(run.resident_shards)},
             {"deterministic", run.deterministic},

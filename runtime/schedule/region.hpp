@@ -13,8 +13,9 @@ namespace oomb::schedule {
 // X(name, text, what a user reads in the plan)
 #define OOMB_REGIONS(X)                                                                                             \
     X(kWeights, "weights", "parameters in the compute type")                                                        \
-    X(kMasterWeights, "master_weights", "parameters in the accumulator type, where the compute type is narrower")   \
-    X(kGradients, "gradients", "parameter gradients in the accumulator type")                                       \
+    X(kMasterWeights, "master_weights", "fp32 parameters beside bf16 ones, or their remainders")                    \
+    X(kGradients, "gradients", "parameter gradients (--gradient-dtype)")                                            \
+    X(kVectorGradients, "vector_gradients", "fp32 gradients of norms and biases beside bf16 ones")                  \
     X(kMoments, "optimizer_moments", "AdamW's m and v in the accumulator type")                                     \
     X(kTokens, "chunk_tokens", "token and target numbers of a chunk, two slots")                                    \
     X(kLayerInput, "layer_inputs", "[chunk, hidden] input of a layer, a slot per layer (and held chunk) or a ring") \
@@ -44,7 +45,7 @@ namespace oomb::schedule {
     X(kQueryGradient, "query_gradient", "[chunk, query heads, head size] summed over windows, accumulator type")    \
     X(kWorkspace, "workspace", "constants, page lists and working memory of kernels and libraries on the GPU")      \
     X(kOptimizerShard, "optimizer_shard",                                                                           \
-      "states of a shard on their way from and to the host, in the optimizer's phase")                              \
+      "ring of shards on their way from and to the host, from the step's last chunk on")                            \
     X(kScalars, "scalars", "sums of losses and of squared gradients, float64")                                      \
     X(kHostTokens, "host_tokens", "token and target numbers of the sequence")                                       \
     X(kHostPageLists, "host_page_lists", "top-K: the pages that each query page attends to")                        \

@@ -90,6 +90,9 @@ std::int64_t attention_scratch_bytes(const StepShape& step) {
     if (step.run().device == DeviceKind::kCuda) {
         return attention_scratch(step).total_bytes;
     }
+    if (step.run().compute == DType::kBF16) {
+        return step.longest_chunk() * model.query_width() * step.accumulator_bytes();
+    }
     const std::int64_t keys = step.longest_window();
     const std::int64_t tile = std::min(step.longest_chunk(), kCpuQueryTile);
     return (4 * keys * model.kv_width() + 2 * tile * keys + 2 * tile) * step.accumulator_bytes();
@@ -131,8 +134,9 @@ RegionTable region_sizes(const StepShape& step) {
         region_of(table, name) = {tier, aligned(bytes), slot_count, 0};
     };
     set(kWeights, parameters * compute);
-    set(kMasterWeights, shards.has_master() ? shards.resident_elements() * sum : 0);
-    set(kGradients, parameters * sum);
+    set(kMasterWeights, shards.resident_elements() * shards.master_bytes);
+    set(kGradients, parameters * step.gradient_bytes());
+    set(kVectorGradients, step.vector_gradient_bytes());
     set(kMoments, 2 * shards.resident_elements() * sum);
     set(kTokens, 2 * rows * static_cast<std::int64_t>(sizeof(std::int32_t)), 2);
     set(kLayerInput, step.kept_input_bytes(rows), slots);

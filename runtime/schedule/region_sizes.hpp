@@ -14,7 +14,8 @@ RegionTable region_sizes(const StepShape& step);
 inline constexpr std::int64_t kCpuQueryTile = 256;
 
 // Workspace of one attention operation over the longest window.
-// CPU: K, V and their gradients of the window side by side, scores and their gradients of one head and query tile.
+// CPU: K, V and their gradients of the window side by side, scores and their gradients of one head and query tile; in
+// bf16 the output of the window before it is rounded.
 // CUDA: AttentionScratch.
 std::int64_t attention_scratch_bytes(const StepShape& step);
 

@@ -74,6 +74,13 @@ class StepShape {
 
     std::int64_t compute_bytes() const { return bytes_of(run_.compute); }
     std::int64_t accumulator_bytes() const { return bytes_of(run_.accumulator); }
+    std::int64_t gradient_bytes() const { return bytes_of(run_.gradient_type()); }
+    // Gradients of vectors have a region of their own where those of matrices are in another type.
+    bool vectors_apart() const { return run_.gradient_type() != run_.accumulator; }
+    std::int64_t vector_gradient_bytes() const {
+        return vectors_apart() ? model_.vector_parameters() * accumulator_bytes() : 0;
+    }
+    std::int64_t all_gradient_bytes() const { return model_.parameters() * gradient_bytes() + vector_gradient_bytes(); }
     std::int64_t qkv_width() const { return model_.query_width() + 2 * model_.kv_width(); }
 
     // K and V planes of one page.

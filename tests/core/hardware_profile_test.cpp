@@ -18,6 +18,18 @@ Json h200() {
 
 }  // namespace
 
+TEST_CASE("the H100 profile is whole and says of every number that it is an estimate") {
+    const HardwareProfile profile = read_hardware_profile(test::source_folder() / "hardware" / "h100_sxm.json");
+    CHECK(profile.name.find("estimate") != std::string::npos);
+    CHECK(profile.hbm_copy_bytes.per_second < 3350e9);
+    for (const std::string& source :
+         {profile.gpu_memory.source, profile.gemm_flops.at(DType::kBF16).source, profile.hbm_copy_bytes.source,
+          profile.hbm_read_bytes.source, profile.hbm_write_bytes.source, profile.host_to_device_bytes.source,
+          profile.attention_forward_flops.at(DType::kBF16).source, profile.launch.source}) {
+        CHECK(source.starts_with("estimate"));
+    }
+}
+
 TEST_CASE("the H200 profile is read with its units and sources") {
     const HardwareProfile profile = read_hardware_profile(test::source_folder() / "hardware" / "h200_sxm.json");
     CHECK(profile.name.find("H200") != std::string::npos);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
@@ -100,11 +101,38 @@ TEST_CASE("held chunks: a number or all, and not beside kept inputs") {
     CHECK(to_run_configuration(flags).keep == Keep::kAuto);
     flags.keep = "o";
     CHECK(to_run_configuration(flags).keep == Keep::kOutput);
-    for (const std::string text : {"-1", "two", "1.5", ""}) {
+    for (const std::string text : {"-1", "two", "1.5", " "}) {
         flags.held_chunks = text;
         CHECK_THROWS_WITH_AS(to_run_configuration(flags),
                              doctest::Contains("allowed is auto, all or a whole number of chunks from 0"), UsageError);
     }
+}
+
+TEST_CASE("keep all: all chunks held, and no number that says otherwise") {
+    RunFlags flags = flags_with_context("1M");
+    flags.keep = "all";
+    for (const std::string held : {"", "all"}) {
+        flags.held_chunks = held;
+        const RunConfiguration run = to_run_configuration(flags);
+        CHECK(run.keep == Keep::kNone);
+        CHECK(run.held_chunks.mode == Amount::Mode::kAll);
+    }
+    for (const std::string held : {"0", "3", "auto"}) {
+        flags.held_chunks = held;
+        CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                             doctest::Contains(("--keep all with --held-chunks " + held).c_str()), UsageError);
+    }
+    flags.held_chunks = "";
+    for (const std::string kept : {"0", "7", "auto"}) {
+        flags.kept_pages = kept;
+        CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                             doctest::Contains(("--keep all with --kept-pages " + kept).c_str()), UsageError);
+    }
+    flags.kept_pages = "all";
+    flags.keep = "everything";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--keep: found \"everything\", allowed is none, x, o, xo, all, auto"),
+                         UsageError);
 }
 
 TEST_CASE("kept pages: auto, all or a number") {
@@ -163,6 +191,90 @@ TEST_CASE("top-K pages: a number from 1 that a window holds, with topk and with 
     flags.attention = "sparse";
     CHECK_THROWS_WITH_AS(to_run_configuration(flags),
                          doctest::Contains("--attention: found \"sparse\", allowed is dense, topk"), UsageError);
+}
+
+TEST_CASE("flags as typed are read as what they were") {
+    CHECK(as_typed(RunFlags{}).empty());
+    RunFlags flags = flags_with_context("100000");
+    flags.model = "models/a model's.json";
+    flags.device = "cuda";
+    flags.no_optimizer = true;
+    CHECK(as_typed(flags) == "--model 'models/a model'\\''s.json' --device cuda --context 100000 --no-optimizer");
+    flags.model = "m.json";
+    flags.no_optimizer = false;
+    RunConfiguration run = to_run_configuration(flags);
+    run.chunk_tokens = 640;
+    run.window_tokens = 64 << 10;
+    run.logit_tile_tokens = 1000;
+    run.offload = Offload::kHost;
+    run.hbm_pages = {HbmPages::Mode::kCount, 7};
+    run.keep = Keep::kOutput;
+    run.kept_pages = {Amount::Mode::kCount, 30};
+    run.held_chunks = {Amount::Mode::kCount, 2};
+    run.resident_shards = {};
+    run.bf16_gradients = run.split_masters = true;
+    set_flags(flags, run);
+    std::vector<std::string> words;
+    std::istringstream text(as_typed(flags));
+    for (std::string word; text >> word;) {
+        words.push_back(word);
+    }
+    const RunConfiguration again = to_run_configuration(parsed(words));
+    CHECK(again.device == run.device);
+    CHECK(again.context_tokens == run.context_tokens);
+    CHECK(again.chunk_tokens == run.chunk_tokens);
+    CHECK(again.window_tokens == run.window_tokens);
+    CHECK(again.logit_tile_tokens == run.logit_tile_tokens);
+    CHECK(again.offload == run.offload);
+    CHECK(to_text(again.hbm_pages) == to_text(run.hbm_pages));
+    CHECK(again.keep == run.keep);
+    CHECK(to_text(again.kept_pages) == to_text(run.kept_pages));
+    CHECK(to_text(again.held_chunks) == to_text(run.held_chunks));
+    CHECK(states_text(again.resident_shards) == "host");
+    CHECK(again.bf16_gradients);
+    CHECK(again.split_masters);
+}
+
+TEST_CASE("gradient dtype: fp32 or bf16, the latter beside bf16 weights alone") {
+    RunFlags flags = flags_with_context("1M");
+    CHECK(to_run_configuration(flags).gradient_type() == DType::kF32);
+    flags.dtype = "fp64";
+    CHECK(to_run_configuration(flags).gradient_type() == DType::kF64);
+    flags.gradient_dtype = "fp32";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--gradient-dtype fp32 with --dtype fp64: in the oracle mode"), UsageError);
+    flags.gradient_dtype = "bf16";
+    CHECK_THROWS_AS(to_run_configuration(flags), UsageError);
+    flags.dtype = "fp32";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--gradient-dtype bf16 with --dtype fp32: gradients can't be narrower"),
+                         UsageError);
+    flags.dtype = "bf16";
+    CHECK(to_run_configuration(flags).gradient_type() == DType::kBF16);
+    flags.gradient_dtype = "fp32";
+    CHECK(to_run_configuration(flags).gradient_type() == DType::kF32);
+    flags.gradient_dtype = "fp16";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--gradient-dtype: found \"fp16\", allowed is fp32, bf16"), UsageError);
+}
+
+TEST_CASE("master weights: fp32 or remainder, the latter beside bf16 weights alone") {
+    RunFlags flags = flags_with_context("1M");
+    CHECK(masters_text(to_run_configuration(flags)) == "none");
+    flags.master_weights = "remainder";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--master-weights remainder with --dtype fp32: only bf16 weights"),
+                         UsageError);
+    flags.dtype = "bf16";
+    for (const std::string text : {"fp32", "remainder"}) {
+        flags.master_weights = text;
+        CHECK(masters_text(to_run_configuration(flags)) == text);
+        CHECK(to_run_configuration(flags).split_masters == (text == "remainder"));
+    }
+    flags.master_weights = "split";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--master-weights: found \"split\", allowed is fp32, remainder"),
+                         UsageError);
 }
 
 TEST_CASE("free memory is the limit on the CPU unless both budgets are given") {

@@ -21,6 +21,7 @@ ALLOWED = {
     ISSUE: [CORE, SCHEDULE, PAGING],
     DEVICE: [CORE, PAGING],
     "kernels": [CORE, PAGE_VIEW],
+    "timeline": [CORE, SCHEDULE, TRACE],
     "simulator": [CORE, SCHEDULE, TRACE, PAGING, ISSUE],
     "profiler": [CORE, SCHEDULE, TRACE],
     "trainer": [CORE, SCHEDULE, TRACE, PAGING, ISSUE, DEVICE, "kernels"],

@@ -9,9 +9,10 @@
 namespace oomb::kernels::test {
 namespace {
 
-TEST_CASE_TEMPLATE("embedding with repeated tokens", Set, OOMB_KERNEL_SETS) {
+// G: the type of the stored gradient.
+template <class Set, class G>
+void check_embedding() {
     using T = typename Set::Storage;
-    using A = Accumulator<T>;
     constexpr std::int64_t kVocab = 11;
     constexpr std::int64_t kWidth = 130;  // more than one block of columns
     const std::vector<std::int32_t> tokens{3, 10, 3, 0, 3, 7, 10};
@@ -21,14 +22,28 @@ TEST_CASE_TEMPLATE("embedding with repeated tokens", Set, OOMB_KERNEL_SETS) {
     auto expected = oracle::embedding(tokens, table_values, dy_values, kWidth);
     typename Set::template Buffer<std::int32_t> ids(tokens);
     typename Set::template Buffer<T> table(narrow<T>(table_values)), dy(narrow<T>(dy_values)), y(dy);
-    typename Set::template Buffer<A> d_table(std::vector<A>(kVocab * kWidth, A(2)));
+    typename Set::template Buffer<G> d_table(std::vector<G>(kVocab * kWidth, G(2)));
     Set::embedding_forward({ids.data(), table.data(), y.data(), rows, kVocab, kWidth});
     CHECK(widen(y.values()) == expected.y);
-    Set::embedding_backward({ids.data(), dy.data(), d_table.data(), rows, kVocab, kWidth});
+    Set::template embedding_backward<G>({ids.data(), dy.data(), d_table.data(), rows, kVocab, kWidth});
     for (double& value : expected.d_table) {
         value += 2;
     }
-    CHECK(relative_error(d_table.values(), expected.d_table) < kTolerance<T, A>);
+    CHECK(relative_error(d_table.values(), expected.d_table) < kTolerance<T, G>);
+}
+
+TEST_CASE_TEMPLATE("embedding with repeated tokens", Set, OOMB_KERNEL_SETS) {
+    check_embedding<Set, Accumulator<typename Set::Storage>>();
+}
+
+// 1 + 100 * 2^-9: rounded to bf16 at every row it stays 1.
+TEST_CASE_TEMPLATE("a gradient stored in the type of the activations is rounded once", Set, OOMB_KERNEL_SETS) {
+    using T = typename Set::Storage;
+    check_embedding<Set, T>();
+    typename Set::template Buffer<std::int32_t> ids(std::vector<std::int32_t>(100, 0));
+    typename Set::template Buffer<T> dy(std::vector<T>(100, T(0x1p-9F))), d_table(std::vector<T>{T(1.0F)});
+    Set::template embedding_backward<T>({ids.data(), dy.data(), d_table.data(), 100, 1, 1});
+    CHECK(widen(d_table.values()) == widen(narrow<T>({1 + 100 * 0x1p-9})));
 }
 
 TEST_CASE("tokens outside the vocabulary are refused") {

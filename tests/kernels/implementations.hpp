@@ -55,9 +55,15 @@ struct Cpu {
     static void swiglu_forward(const SwigluForward<T>& args) { cpu::swiglu_forward(args); }
     static void swiglu_backward(const SwigluBackward<T>& args) { cpu::swiglu_backward(args); }
     static void embedding_forward(const EmbeddingForward<T>& args) { cpu::embedding_forward(args); }
-    static void embedding_backward(const EmbeddingBackward<T>& args) { cpu::embedding_backward(args); }
+    template <class G = Accumulator<T>>
+    static void embedding_backward(const EmbeddingBackward<T, G>& args) {
+        cpu::embedding_backward(args);
+    }
     static CrossEntropySum cross_entropy(const CrossEntropyTile<T>& args) { return cpu::cross_entropy(args); }
-    static void adamw_step(const AdamWStep<T>& args) { cpu::adamw_step(args); }
+    template <class G>
+    static void adamw_step(const AdamWStep<T, G>& args) {
+        cpu::adamw_step(args);
+    }
     template <class E>
     static double sum_of_squares(const E* values, std::int64_t count) {
         return cpu::sum_of_squares(values, count);

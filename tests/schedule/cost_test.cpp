@@ -259,6 +259,31 @@ TEST_CASE("every operation but a release has a cost, its rows lie in its chunk, 
     }
 }
 
+// Gradients are cleared and read once, and read again by the update, which reads and writes m, v and master weights and
+// writes the weights; split masters are read with the weights.
+TEST_CASE("bytes of clearing, norm and update, by the types of gradients and master weights") {
+    RandomSteps random(15);
+    for (int i = 0; i < 100; ++i) {
+        RandomStep step = random.next();
+        step.run.optimizer = true;
+        std::map<Kind, std::int64_t> bytes;
+        for (const Operation& operation : operations_of(step.model, step.run)) {
+            if (const auto* pass = std::get_if<ElementwiseCost>(&operation.cost)) {
+                bytes[operation.id.kind] += pass->bytes;
+            }
+        }
+        const bool bf16 = step.run.compute == DType::kBF16, narrow = step.run.bf16_gradients;
+        const std::int64_t sum = step.run.accumulator == DType::kF64 ? 8 : 4;
+        const std::int64_t gradient = narrow ? 2 : sum, weight = bf16 ? 2 : sum;
+        const std::int64_t all = step.model.parameters() * gradient + (narrow ? 4 * step.model.vector_parameters() : 0);
+        CHECK(bytes[Kind::kZeroGradients] == all);
+        CHECK(bytes[Kind::kGradientNorm] == all);
+        const std::int64_t master = !bf16 ? 0 : step.run.split_masters ? 2 : 4;
+        const std::int64_t weights = bf16 && !step.run.split_masters ? weight : 2 * weight;
+        CHECK(bytes[Kind::kOptimizer] == step.model.parameters() * (gradient + 2 * (2 * sum + master) + weights));
+    }
+}
+
 TEST_CASE("bytes of page copies are those of the pages they name") {
     RandomSteps random(12, {.top_k = true});
     for (int i = 0; i < 80; ++i) {

@@ -169,6 +169,39 @@ TEST_CASE("shards cover the parameters once; what is not in HBM is on the host, 
     }
 }
 
+// Per parameter: a weight of 2 bytes, a gradient, m and v of 4 each, and the master weight.
+TEST_CASE("bytes of gradients and of optimizer states, by type") {
+    const ModelShape model = RandomSteps(14).next().model;
+    RunConfiguration run = offloaded_run(700);
+    run.compute = DType::kBF16;
+    run.shard_parameters = 512;
+    const std::int64_t parameters = model.parameters();
+    for (const bool bf16_gradients : {false, true}) {
+        for (const bool split : {false, true}) {
+            run.bf16_gradients = bf16_gradients;
+            run.split_masters = split;
+            for (const Amount resident : {Amount{Amount::Mode::kAll, 0}, Amount{}}) {
+                run.resident_shards = resident;
+                const Plan plan = make_plan(model, run);
+                const auto bytes = [&](schedule::RegionName name) {
+                    return region_of(plan.regions, name).total_bytes();
+                };
+                CHECK(bytes(schedule::RegionName::kGradients) ==
+                      schedule::aligned(parameters * (bf16_gradients ? 2 : 4)));
+                CHECK(bytes(schedule::RegionName::kVectorGradients) ==
+                      (bf16_gradients ? schedule::aligned(4 * model.vector_parameters()) : 0));
+                const auto shards = schedule::optimizer_shards(schedule::StepShape(plan.model, plan.run));
+                const std::int64_t master = split ? 2 : 4;
+                CHECK(shards.state_bytes() == 8 + master);
+                CHECK(shards.slot_bytes() % schedule::kRegionAlignment_bytes == 0);
+                CHECK(bytes(schedule::RegionName::kMasterWeights) ==
+                      schedule::aligned(master * shards.resident_elements()));
+                CHECK(bytes(schedule::RegionName::kHostStates) == plan.host_shards * shards.elements * (8 + master));
+            }
+        }
+    }
+}
+
 TEST_CASE("auto: in HBM kept pages come first, then optimizer states, then K/V pages") {
     RandomSteps random(14);
     const ModelShape model = random.next().model;

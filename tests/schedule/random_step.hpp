@@ -22,8 +22,8 @@ struct RandomLimits {
     std::int64_t chunks = 7;
     std::int64_t pages_per_chunk = 6;
     std::vector<std::int64_t> page_tokens = {1, 4, 16, 128};
-    bool any_device_and_type = true;  // else what the CPU backend computes: CPU, fp32 or fp64
-    bool top_k = false;               // half of the runs attend to top-K pages
+    bool any_device = true;  // else the CPU
+    bool top_k = false;      // half of the runs attend to top-K pages
 };
 
 class RandomSteps {
@@ -84,9 +84,11 @@ class RandomSteps {
             run.attention = AttentionMode::kTopK;
             run.top_k = between(1, run.window_tokens / run.page_tokens);
         }
-        if (limits_.any_device_and_type) {
-            run.device = coin() ? DeviceKind::kCuda : DeviceKind::kCpu;
-            run.compute = run.accumulator == DType::kF32 && coin() ? DType::kBF16 : run.compute;
+        run.device = limits_.any_device && coin() ? DeviceKind::kCuda : DeviceKind::kCpu;
+        if (run.accumulator == DType::kF32 && coin()) {
+            run.compute = DType::kBF16;
+            run.bf16_gradients = coin();
+            run.split_masters = coin();
         }
         return run;
     }
@@ -159,7 +161,7 @@ inline void generate_step(const ModelShape& model, const RunConfiguration& run, 
                           std::int64_t sequences = 1) {
     const schedule::StepShape step(model, run);
     for (std::int64_t sequence = 0; sequence < sequences; ++sequence) {
-        schedule::SequenceGenerator(step, sequence, sequence == 0, sink).generate();
+        schedule::SequenceGenerator(step, sequence, sequences, sink).generate();
     }
     schedule::generate_optimizer(step, sink);
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/core/json.hpp"
+#include "simulator/default_profile.hpp"
 #include "tests/simulator/plan_call.hpp"
 
 namespace oomb::test {
@@ -25,6 +26,10 @@ RunConfiguration cuda_run(std::int64_t context_tokens) {
     return run;
 }
 
+simulator::Target target_of(const ModelShape& model, simulator::Limits limits = {}) {
+    return {model, limits, simulator::default_profile()};
+}
+
 const Alternative* find(const std::vector<Alternative>& list, const std::string& change) {
     const auto found = std::find_if(list.begin(), list.end(), [&](const auto& one) { return one.change == change; });
     return found == list.end() ? nullptr : &*found;
@@ -39,7 +44,8 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
     for (const std::string base :
          {"--context 128K", "--context 1M --offload host --keep xo --hbm-pages ring",
           "--context 1M --offload host --hbm-pages 5000 --dtype fp32", "--context 200 --dtype fp64",
-          "--context 64K --held-chunks 3", "--context 64K --optimizer-states hbm"}) {
+          "--context 64K --held-chunks 3", "--context 64K --held-chunks all", "--context 64K --keep all",
+          "--context 64K --optimizer-states hbm"}) {
         const std::vector<std::string> typed =
             words("--model " + model_file("qwen2.5-7b") + " --json " + json + " " + base);
         call_plan(typed);
@@ -48,6 +54,9 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
         run.offload = first["run"]["offload"] == "host" ? Offload::kHost : Offload::kNone;
         run.keep = first["run"]["keep"] == "xo" ? Keep::kInputAndOutput : Keep::kNone;
         run.held_chunks.count = first["run"]["held_chunks"] == "3" ? 3 : 0;
+        if (first["run"]["held_chunks"] == "all") {
+            run.held_chunks = {Amount::Mode::kAll, 0};
+        }
         if (first["run"]["optimizer_states"] == "hbm") {
             run.resident_shards = {Amount::Mode::kAll, 0};
         }
@@ -58,7 +67,7 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
         } else if (base.find("5000") != std::string::npos) {
             run.hbm_pages = {HbmPages::Mode::kCount, 5000};
         }
-        const std::vector<Alternative> list = simulator::alternatives(model, run, {});
+        const std::vector<Alternative> list = simulator::alternatives(target_of(model), run);
         CHECK(list.size() >= 5);
         for (const Alternative& alternative : list) {
             CAPTURE(base);
@@ -66,9 +75,11 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
             // A changed flag takes the place of the one it changes.
             std::vector<std::string> changed = typed;
             const std::vector<std::string> change = words(alternative.change);
-            const auto at = std::find(changed.begin(), changed.end(), change[0]);
-            if (at != changed.end()) {
-                changed.erase(at, at + static_cast<std::ptrdiff_t>(change.size()));
+            for (std::size_t i = 0; i < change.size(); i += 2) {
+                const auto at = std::find(changed.begin(), changed.end(), change[i]);
+                if (at != changed.end()) {
+                    changed.erase(at, at + std::min<std::ptrdiff_t>(2, changed.end() - at));
+                }
             }
             if (alternative.change == "--offload none") {
                 const auto pages = std::find(changed.begin(), changed.end(), "--hbm-pages");
@@ -88,7 +99,7 @@ TEST_CASE("what gives up least comes first") {
     const ModelShape model = read_model_shape(model_file("qwen2.5-7b"));
     RunConfiguration run = cuda_run(128 * 1024);
     run.resident_shards = {Amount::Mode::kAll, 0};
-    const std::vector<Alternative> list = simulator::alternatives(model, run, {});
+    const std::vector<Alternative> list = simulator::alternatives(target_of(model), run);
     REQUIRE(find(list, "--optimizer-states auto") != nullptr);
     CHECK(find(list, "--optimizer-states auto")->fits());
     REQUIRE(find(list, "--offload host") != nullptr);
@@ -101,7 +112,7 @@ TEST_CASE("what gives up least comes first") {
 TEST_CASE("the context is halved no more than it takes") {
     const ModelShape model = read_model_shape(model_file("qwen2.5-7b"));
     RunConfiguration run = cuda_run(1 << 20);
-    const std::vector<Alternative> list = simulator::alternatives(model, run, {});
+    const std::vector<Alternative> list = simulator::alternatives(target_of(model), run);
     const auto shorter =
         std::find_if(list.begin(), list.end(), [](const auto& one) { return one.change.starts_with("--context"); });
     REQUIRE(shorter != list.end());
@@ -117,7 +128,7 @@ TEST_CASE("changes that the flags would refuse, or that change nothing, are not 
     run.chunk_tokens = run.window_tokens = run.page_tokens;
     run.logit_tile_tokens = 1;
     run.optimizer = false;
-    const std::vector<Alternative> list = simulator::alternatives(model, run, {1});
+    const std::vector<Alternative> list = simulator::alternatives(target_of(model, {1}), run);
     REQUIRE(list.size() == 1);
     CHECK(list[0].change == "--offload host");
 }
@@ -129,14 +140,14 @@ TEST_CASE("several changes at once: time first, then the context; free memory co
     run.keep = Keep::kInputAndOutput;
     const std::string all =
         "--offload host --optimizer-states auto --keep none --logit-tile 256 --window 2K --chunk 1K";
-    const std::vector<Alternative> unlimited = simulator::combinations(model, run, {});
+    const std::vector<Alternative> unlimited = simulator::combinations(target_of(model), run);
     REQUIRE(unlimited.size() == 1);
     CHECK(unlimited[0].change == all);
     CHECK(unlimited[0].costs_only_time);
     const schedule::Plan plan = schedule::make_plan(model, unlimited[0].run);
     const std::int64_t both = plan.peak_bytes(Tier::kHbm) + plan.peak_bytes(Tier::kHost);
-    CHECK(simulator::combinations(model, run, {both}).size() == 1);
-    const std::vector<Alternative> limited = simulator::combinations(model, run, {both - 1});
+    CHECK(simulator::combinations(target_of(model, {both}), run).size() == 1);
+    const std::vector<Alternative> limited = simulator::combinations(target_of(model, {both - 1}), run);
     REQUIRE(limited.size() == 2);
     REQUIRE(limited[0].excesses.size() == 1);
     CHECK(limited[0].excesses[0].short_bytes() == 1);

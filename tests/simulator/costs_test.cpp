@@ -46,6 +46,14 @@ TEST_CASE("a matrix product: FLOPs, an output that is added to, at least its byt
     CHECK(seconds_of(GemmCost{1000, 2000, 1, DType::kBF16, false}) == near(kLaunch + (2.0 * 2e6 + 2.0 * 3000) / 1e9));
 }
 
+TEST_CASE("a weight gradient that is stored in bf16 costs half the bytes") {
+    RunConfiguration run = bf16();
+    run.bf16_gradients = true;
+    schedule::Operation operation;
+    operation.cost = GemmCost{1000, 2000, 3000, DType::kBF16, true};
+    CHECK(simulator::Costs(run, machine()).compute_seconds(operation) == near(kLaunch + 12.0 + 0.008));
+}
+
 TEST_CASE("attention: pairs that are seen, and another rate under the causal mask") {
     AttentionCost cost{
         .first_query = 512, .queries = 256, .first_key = 0, .keys = 512, .query_heads = 3, .kv_heads = 1};

@@ -26,8 +26,13 @@ std::string transcript(const std::string& flags, const std::string& model) {
     std::vector<std::string> arguments = words(flags);
     arguments.insert(arguments.end(), {"--model", model_file(model)});
     const PlanCall call = call_plan(arguments);
-    return "$ oomb-plan " + flags + " --model models/" + model + ".json\n" + call.out + "--- standard error\n" +
-           call.err + "--- exit code " + std::to_string(call.code) + "\n";
+    std::string out = call.out;
+    const std::string root = OOMB_SOURCE_DIR "/";
+    for (std::size_t at = out.find(root); at != std::string::npos; at = out.find(root)) {
+        out.erase(at, root.size());
+    }
+    return "$ oomb-plan " + flags + " --model models/" + model + ".json\n" + out + "--- standard error\n" + call.err +
+           "--- exit code " + std::to_string(call.code) + "\n";
 }
 
 }  // namespace

@@ -86,6 +86,21 @@ TEST_CASE("a budget of exactly the peak fits, one byte less does not") {
     CHECK(plan_of(model_file("smollm2-135m"), flags + " --gpu-memory " + std::to_string(peak - 1)).code == 3);
 }
 
+TEST_CASE("7B, lean: bf16 gradients take 14 GiB less of the GPU, split master weights 14 GiB less of the host") {
+    const TemporaryFolder folder;
+    const std::string json = (folder.path() / "plan.json").string();
+    const auto peak_gib = [&](const std::string& flags, const char* tier) {
+        const std::string lean =
+            "--context 128K --chunk 8K --window 32K --offload host --hbm-pages ring --optimizer-states host --json ";
+        REQUIRE(plan_of(model_file("qwen2.5-7b"), lean + json + flags).code == 0);
+        return read_json_file(json)["peak_bytes"][tier].get<double>() / (1 << 30);
+    };
+    CHECK(peak_gib("", "hbm") == doctest::Approx(48.7).epsilon(0.002));
+    CHECK(peak_gib(" --gradient-dtype bf16", "hbm") == doctest::Approx(34.5).epsilon(0.002));
+    CHECK(peak_gib("", "host") == doctest::Approx(105.2).epsilon(0.002));
+    CHECK(peak_gib(" --master-weights remainder", "host") == doctest::Approx(91.1).epsilon(0.002));
+}
+
 TEST_CASE("the plan file is written whether the plan fits or not, and replaces an older one") {
     const TemporaryFolder folder;
     const std::string json = (folder.path() / "plan.json").string();

@@ -97,27 +97,33 @@ TEST_CASE("offload, HBM pages and what is kept change no bit: fp32") {
     check_all_budgets<float>(top_k_ways());
 }
 
+template <class T>
+void check_against_plain(RandomStep step, std::uint64_t seed) {
+    const std::string plan = to_json(schedule::make_plan(step.model, step.run));
+    CAPTURE(plan);
+    const auto outcome = StepCase(step.run, step.model).run<T>({.order = Order::kShuffled, .seed = seed});
+    step.run.offload = Offload::kNone;
+    step.run.hbm_pages = {};
+    step.run.keep = Keep::kNone;
+    step.run.held_chunks = {};
+    step.run.resident_shards = kAllOfThem;
+    const auto expected = StepCase(step.run, step.model).run<T>();
+    CHECK(same_bits(outcome.gradients, expected.gradients));
+    CHECK(same_bits(outcome.weights, expected.weights));
+}
+
 TEST_CASE("random models, chunks, windows and budgets: shuffled and offloaded as in order and without") {
-    RandomSteps random(90, {.layers = 3,
-                            .chunks = 6,
-                            .pages_per_chunk = 3,
-                            .page_tokens = {8, 16},
-                            .any_device_and_type = false,
-                            .top_k = true});
+    RandomSteps random(
+        90,
+        {.layers = 3, .chunks = 6, .pages_per_chunk = 3, .page_tokens = {8, 16}, .any_device = false, .top_k = true});
     for (std::uint64_t i = 0; i < 100; ++i) {
         RandomStep step = random.next();
-        step.run.compute = step.run.accumulator = DType::kF32;
-        const std::string plan = to_json(schedule::make_plan(step.model, step.run));
-        CAPTURE(plan);
-        const auto outcome = StepCase(step.run, step.model).run<float>({.order = Order::kShuffled, .seed = i});
-        step.run.offload = Offload::kNone;
-        step.run.hbm_pages = {};
-        step.run.keep = Keep::kNone;
-        step.run.held_chunks = {};
-        step.run.resident_shards = kAllOfThem;
-        const auto expected = StepCase(step.run, step.model).run<float>();
-        CHECK(same_bits(outcome.gradients, expected.gradients));
-        CHECK(same_bits(outcome.weights, expected.weights));
+        if (step.run.compute == DType::kBF16) {
+            check_against_plain<BFloat16>(step, i);
+        } else {
+            step.run.compute = step.run.accumulator = DType::kF32;
+            check_against_plain<float>(step, i);
+        }
     }
 }
 

@@ -32,25 +32,28 @@ void check_observed(const RandomStep& step, std::uint64_t seed) {
     }
 }
 
-TEST_CASE("observed peaks of 60 random runs") {
-    RandomSteps random(
-        41, {.layers = 3, .chunks = 5, .pages_per_chunk = 3, .page_tokens = {8, 16}, .any_device_and_type = false});
-    for (std::uint64_t i = 0; i < 60; ++i) {
-        const RandomStep step = random.next();
-        step.run.compute == DType::kF64 ? check_observed<double>(step, i) : check_observed<float>(step, i);
+void check_observed(const RandomStep& step, std::uint64_t seed) {
+    switch (step.run.compute) {
+        case DType::kF64:
+            return check_observed<double>(step, seed);
+        case DType::kF32:
+            return check_observed<float>(step, seed);
+        default:
+            return check_observed<BFloat16>(step, seed);
     }
 }
 
-TEST_CASE("observed peaks of 60 random runs, half of them with top-K pages") {
-    RandomSteps random(42, {.layers = 3,
-                            .chunks = 7,
-                            .pages_per_chunk = 3,
-                            .page_tokens = {8, 16},
-                            .any_device_and_type = false,
-                            .top_k = true});
-    for (std::uint64_t i = 0; i < 60; ++i) {
-        const RandomStep step = random.next();
-        step.run.compute == DType::kF64 ? check_observed<double>(step, i) : check_observed<float>(step, i);
+TEST_CASE("observed peaks of random runs, dense ones and ones of which half have top-K pages") {
+    for (const bool top_k : {false, true}) {
+        RandomSteps random(41, {.layers = 3,
+                                .chunks = top_k ? 7 : 5,
+                                .pages_per_chunk = 3,
+                                .page_tokens = {8, 16},
+                                .any_device = false,
+                                .top_k = top_k});
+        for (std::uint64_t i = 0; i < 90; ++i) {
+            check_observed(random.next(), i);
+        }
     }
 }
 

@@ -13,7 +13,9 @@ class Metered : public trainer::CpuBackend<double> {
   public:
     using CpuBackend::CpuBackend;
     DeviceReading device_reading() const override { return reading; }
+    std::int64_t library_plans() const override { return plans; }
     DeviceReading reading;
+    std::int64_t plans = 30;  // made before the first step
 };
 
 TEST_CASE("a step is the difference of the counters around it, the total its sum") {
@@ -30,11 +32,15 @@ TEST_CASE("a step is the difference of the counters around it, the total its sum
         executor.compute_gradients(views, {});
         backend.reading.joules = 1000.0 * i + 10.0 + i;
         backend.reading.watts = 500.0;
+        backend.plans += 3 * i;
         steps.push_back(meter.end_step(2.0 + i, 72, 1e9));
     }
     CHECK(meter.reading().watts == 500.0);
     CHECK(steps[0].joules == 10.0);
     CHECK(steps[1].joules == 11.0);
+    CHECK(steps[0].library_plans == 0);
+    CHECK(steps[1].library_plans == 3);
+    CHECK(meter.total().library_plans == 3);
     // Both steps are the same work.
     for (const auto side : {&StepUse::to_device, &StepUse::to_host}) {
         CHECK((steps[0].*side).scheduled_bytes > 0);

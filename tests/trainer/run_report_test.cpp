@@ -18,6 +18,31 @@ std::string line_of(const std::string& table, const std::string& name) {
     return table.substr(begin + 1, table.find('\n', begin + 1) - begin - 1);
 }
 
+// A CPU backend that says it had prepared.
+class Prepared : public trainer::CpuBackend<double> {
+  public:
+    using CpuBackend::CpuBackend;
+    std::int64_t library_plans() const override { return 45; }
+    double preparation_seconds() const override { return 7.5; }
+};
+
+TEST_CASE("what was prepared before the first step is told apart from what steps made") {
+    const StepCase step(step_run(DType::kF64, Offload::kHost, Keep::kNone));
+    Prepared backend(step.plan);
+    trainer::Executor executor(step.plan, backend);
+    StepUse total;
+    total.steps = 2;
+    total.library_plans = 5;
+    const TrainingOptions options;
+    const trainer::RunView run{options, step.plan, backend, executor, total};
+    CHECK(line_of(run_table(run), "preparation, once").find("7.50 s") != std::string::npos);
+    const auto report = nlohmann::json::parse(run_json(run, {}))["report"];
+    CHECK(report["preparation"]["seconds"] == 7.5);
+    CHECK(report["preparation"]["library_plans"] == 40);
+    const trainer::CpuBackend<double> plain(step.plan);
+    CHECK(trainer::run_table({options, step.plan, plain, executor, total}).find("preparation") == std::string::npos);
+}
+
 TEST_CASE("a prediction stands beside the mean of the steps, per phase") {
     const StepCase step(step_run(DType::kF64, Offload::kHost, Keep::kNone));
     trainer::CpuBackend<double> backend(step.plan);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+
 #include "runtime/core/error.hpp"
 #include "tests/trainer/step_fixture.hpp"
 
@@ -118,6 +120,11 @@ struct StepCase {
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+// Between two bf16 numbers of which the one nearer to zero is even: whole masters are rounded to it, split ones not.
+inline bool is_tie_down(float master) {
+    return (std::bit_cast<std::uint32_t>(master) & 0x1ffffU) == 0x8000U;
 }
 
 }  // namespace oomb::testing

@@ -5,11 +5,13 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
 #include <vector>
 
 #include "tests/support/oracle_model.hpp"
 #include "trainer/cpu/cpu_backend.hpp"
+#include "trainer/weights/convert.hpp"
 
 namespace oomb::testing {
 
@@ -71,10 +73,41 @@ inline std::vector<double> random_weights(const trainer::ParameterLayout& layout
     return weights;
 }
 
+// Weights that bf16 holds exactly, so that rounding them is nobody's error.
+inline std::vector<double> bf16_weights(const trainer::ParameterLayout& layout, std::uint64_t seed = 1) {
+    std::vector<double> weights = random_weights(layout, seed);
+    for (double& weight : weights) {
+        weight = static_cast<double>(static_cast<float>(BFloat16(static_cast<float>(weight))));
+    }
+    return weights;
+}
+
+inline void set_weights(trainer::Backend& backend, const std::vector<double>& weights) {
+    const auto& layout = backend.layout();
+    for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
+        const std::span<const double> values(weights.data() + layout.offset(i), layout.parameters()[i].elements);
+        backend.set_weight(i, std::as_bytes(values), DType::kF64);
+    }
+}
+
+// All gradients, or all weights as they are written to a file: master weights where there are some. Converted to E,
+// which holds every value exactly.
+template <class E>
+std::vector<E> values_of(trainer::Backend& backend, trainer::TensorValues (trainer::Backend::*read)(std::size_t)) {
+    const auto& layout = backend.layout();
+    std::vector<E> all(layout.elements());
+    for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
+        const trainer::TensorValues values = (backend.*read)(i);
+        trainer::convert<E>(values.bytes, values.dtype,
+                            std::span(all).subspan(layout.offset(i), layout.parameters()[i].elements));
+    }
+    return all;
+}
+
 template <class T>
 struct StepOutcome {
     trainer::StepResult result;
-    std::vector<T> gradients;
+    std::vector<kernels::Accumulator<T>> gradients;
     std::vector<T> weights;  // after the update, if there is an optimizer
     std::int64_t touched_bytes[kTiers] = {0, 0};
     std::int64_t most_frames[kTiers][kPageClasses] = {};
@@ -95,7 +128,7 @@ StepOutcome<T> run_step(const schedule::Plan& plan, const std::vector<double>& w
                         const std::vector<TestSequence>& sequences, trainer::CpuBackendOptions options = {}) {
     options.checked = true;
     trainer::CpuBackend<T> backend(plan, options);
-    std::copy(weights.begin(), weights.end(), backend.weights());
+    set_weights(backend, weights);
     trainer::Executor executor(plan, backend);
     std::vector<trainer::SequenceView> views;
     for (const auto& sequence : sequences) {
@@ -103,7 +136,7 @@ StepOutcome<T> run_step(const schedule::Plan& plan, const std::vector<double>& w
     }
     StepOutcome<T> outcome;
     outcome.result = executor.compute_gradients(views, {.learning_rate = 0.01, .weight_decay = 0.1});
-    outcome.gradients.assign(backend.gradients(), backend.gradients() + backend.layout().elements());
+    outcome.gradients = values_of<kernels::Accumulator<T>>(backend, &trainer::Backend::gradient);
     RunConfiguration last = plan.run;
     last.context_tokens = std::ssize(sequences.back().tokens);
     outcome.lists = lists_of(backend, schedule::StepShape(plan.model, last));
@@ -118,6 +151,28 @@ StepOutcome<T> run_step(const schedule::Plan& plan, const std::vector<double>& w
         }
     }
     return outcome;
+}
+
+// Relative error of each tensor's gradient; one that is zero up to rounding is measured against 1e-3 of its layer's.
+inline std::vector<double> relative_errors(const trainer::ParameterLayout& layout, const std::vector<double>& found,
+                                           const std::vector<double>& expected) {
+    std::map<std::int64_t, double> layer_squares;
+    for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
+        for (std::int64_t j = 0; j < layout.parameters()[i].elements; ++j) {
+            layer_squares[layout.parameters()[i].layer] += std::pow(expected[layout.offset(i) + j], 2);
+        }
+    }
+    std::vector<double> errors;
+    for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
+        double difference = 0, size = 0;
+        for (std::int64_t j = layout.offset(i); j < layout.offset(i + 1); ++j) {
+            difference += std::pow(found[j] - expected[j], 2);
+            size += std::pow(expected[j], 2);
+        }
+        const double floor = 1e-3 * std::sqrt(layer_squares[layout.parameters()[i].layer]);
+        errors.push_back(std::sqrt(difference) / std::max(std::sqrt(size), floor));
+    }
+    return errors;
 }
 
 }  // namespace oomb::testing

@@ -32,11 +32,12 @@ class Listing : public issue::IssuedSink {
 Listing listing_of(const StepCase& step) {
     Listing listing(step.plan);
     issue::Issuer issuer(step.plan, listing);
-    for (std::size_t i = 0; i < step.sequences.size(); ++i) {
+    const auto count = static_cast<std::int64_t>(step.sequences.size());
+    for (std::int64_t i = 0; i < count; ++i) {
         RunConfiguration run = step.plan.run;
         run.context_tokens = static_cast<std::int64_t>(step.sequences[i].tokens.size());
         const schedule::StepShape shape(step.plan.model, run);
-        schedule::SequenceGenerator(shape, static_cast<std::int64_t>(i), i == 0, issuer).generate();
+        schedule::SequenceGenerator(shape, i, count, issuer).generate();
     }
     schedule::generate_optimizer(schedule::StepShape(step.plan.model, step.plan.run), issuer);
     return listing;

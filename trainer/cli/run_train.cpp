@@ -10,8 +10,10 @@
 #include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
 #include "runtime/flags/run_flags.hpp"
+#include "simulator/default_profile.hpp"
 #include "simulator/explain.hpp"
 #include "simulator/render.hpp"
+#include "simulator/search.hpp"
 #include "simulator/time_report.hpp"
 #include "trainer/cli/train_flags.hpp"
 #include "trainer/cpu/make_cpu_backend.hpp"
@@ -68,22 +70,23 @@ void check_device(const RunConfiguration& run) {
         if (run.compute == DType::kF64) {
             fail<UsageError>("--dtype fp64: the oracle mode runs with --device cpu; on cuda allowed is bf16 or fp32");
         }
-    } else if (run.compute == DType::kBF16) {
-        fail<UsageError>(
-            "--dtype bf16: the CPU computes in fp32 or fp64; take --dtype fp32 (bf16 weights are read and written as "
-            "they are)");
     }
 }
 
 std::unique_ptr<Backend> make_backend(const schedule::Plan& plan, [[maybe_unused]] int threads) {
 #ifdef OOMB_HAVE_CUDA
     if (plan.run.device == DeviceKind::kCuda) {
-        return make_cuda_backend(plan, [](std::int64_t done, std::int64_t total) {
-            std::fputs(fmt::format("\rreserving host memory: {} of {}{}", format_bytes_short(done),
-                                   format_bytes_short(total), done == total ? "\n" : "")
-                           .c_str(),
-                       stderr);
-        });
+        const auto show = [](std::string_view what, const std::string& done, const std::string& total, bool ended) {
+            std::fputs(fmt::format("\r{}: {} of {}{}", what, done, total, ended ? "\n" : "").c_str(), stderr);
+        };
+        StartProgress progress;
+        progress.reserving = [show](std::int64_t done, std::int64_t total) {
+            show("reserving host memory", format_bytes_short(done), format_bytes_short(total), done == total);
+        };
+        progress.preparing = [show](std::int64_t done, std::int64_t total) {
+            show("preparing shapes of operations", format_count(done), format_count(total), done == total);
+        };
+        return make_cuda_backend(plan, std::move(progress));
     }
 #endif
     return make_cpu_backend(plan, threads);
@@ -106,7 +109,7 @@ std::optional<simulator::Prediction> predict(const schedule::Plan& plan,
     if (!profile || simulator::why_unpredictable(plan, *profile)) {
         return std::nullopt;
     }
-    return simulator::simulate_step(plan, *profile);
+    return simulator::predict_step(plan, *profile);
 }
 
 ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::string& command) {
@@ -118,7 +121,8 @@ ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::st
         options.peak_flops = profile->peak_flops.at(run.compute).per_second;
     }
     const ModelShape model = read_model_shape(run_flags.model);
-    const schedule::Plan plan = schedule::make_plan(model, run);
+    const HardwareProfile& times = profile ? *profile : simulator::default_profile();
+    const schedule::Plan plan = simulator::plan_for_time(model, run, times);
     const simulator::Limits limits{free_memory_limit_bytes(run_flags).value_or(0)};
     for (const std::string& note : model.notes) {
         std::fputs(fmt::format("note: {}\n", note).c_str(), stderr);
@@ -134,7 +138,8 @@ ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::st
                   << std::flush;
     }
     if (!excesses.empty()) {
-        std::cerr << fmt::format("{}: does not fit\n", kProgram) << simulator::explain_excess(plan, excesses, limits);
+        std::cerr << fmt::format("{}: does not fit\n", kProgram)
+                  << simulator::explain_excess(plan, excesses, limits, times);
         return ExitCode::kDoesNotFit;
     }
     if (flags.dry_run) {

@@ -1,6 +1,6 @@
 // Attention of the CPU backend over one window, or over the list of one query page after the other: their pages side by
 // side, then matrix products per query head and tile of queries. kernels/cpu/attention.hpp is the plain definition it
-// must agree with.
+// must agree with, and is what computes bf16.
 
 #include <ATen/ops/amax.h>
 #include <ATen/ops/exp.h>
@@ -54,6 +54,16 @@ std::vector<AttentionBlock> blocks_of(const issue::IssuedOperation& issued, std:
     return blocks;
 }
 
+// What a grant says of the block's pages.
+template <class E>
+std::vector<E> of_block(const std::vector<E>& of_grant, const AttentionBlock& block) {
+    std::vector<E> chosen;
+    for (const std::int64_t page : block.pages) {
+        chosen.push_back(of_grant[page]);
+    }
+    return chosen;
+}
+
 // Parts of the attention scratch region; attention_scratch_bytes() is their sum.
 template <class T>
 struct Scratch {
@@ -95,6 +105,10 @@ void for_each_tile(const AttentionCost& cost, const AttentionBlock& block, const
     }
 }
 
+double scale_of(const AttentionCost& cost) {
+    return 1.0 / std::sqrt(static_cast<double>(cost.head_dim));
+}
+
 // Sets the scores of keys after each row's own position.
 template <class T>
 void mask_future(T* scores, const Tile& tile, T value) {
@@ -113,6 +127,92 @@ at::Tensor head_of(T* data, std::int64_t rows, std::int64_t heads, std::int64_t 
 
 template <class T>
 void CpuBackend<T>::attention(const Issued& issued) {
+    if constexpr (std::is_same_v<T, A>) {
+        attend_by_library(issued);
+    } else {
+        attend_by_kernel(issued);
+    }
+}
+
+template <class T>
+void CpuBackend<T>::attention_backward(const Issued& issued) {
+    if constexpr (std::is_same_v<T, A>) {
+        backward_by_library(issued);
+    } else {
+        backward_by_kernel(issued);
+    }
+}
+
+template <class T>
+void CpuBackend<T>::attend_by_kernel(const Issued& issued) {
+    const auto& cost = std::get<AttentionCost>(issued.operation.cost);
+    const bool whole = issued.operation.id.part == 0;
+    const std::int64_t width = model_.query_width(), heads = cost.query_heads, elements = cost.queries * width;
+    const std::int64_t before = row_in_chunk(issued) * width;
+    const T* q = memory_.template read<T>(issued, kQuery, before + elements) + before;
+    A* o = memory_.template write<A>(issued, whole ? kOutputSum : kAttentionScratch, elements);
+    A* lse = memory_.template write<A>(issued, whole ? kLogSumExp : kLogSumExpPart, cost.queries * heads);
+    auto kv = page_view<const T>(issued, 0, cost.first_key, cost.keys);
+    for (const AttentionBlock& block : blocks_of(issued, plan_.run.page_tokens)) {
+        const std::vector<std::int32_t> frames = of_block(issued.grants[0].frames, block);
+        kv.frames = frames.data();
+        kernels::cpu::attention_forward<T>({.q = q + block.first * width,
+                                            .kv = kv,
+                                            .o_part = o + block.first * width,
+                                            .lse_part = lse + block.first * heads,
+                                            .tokens = block.rows,
+                                            .query_heads = heads,
+                                            .scale = scale_of(cost),
+                                            .mask = {.first_query = cost.first_key + block.visible}});
+    }
+    if (!whole) {
+        std::transform(o, o + elements, memory_.template write<T>(issued, kOutputPart, elements),
+                       [](A value) { return T(value); });
+    }
+}
+
+template <class T>
+void CpuBackend<T>::backward_by_kernel(const Issued& issued) {
+    const auto& cost = std::get<AttentionCost>(issued.operation.cost);
+    const std::int64_t width = model_.query_width(), heads = cost.query_heads;
+    const std::int64_t before = row_in_chunk(issued), end = before + cost.queries;
+    const T* q = memory_.template read<T>(issued, kQuery, end * width) + before * width;
+    const T* d_o = memory_.template read<T>(issued, kOutputGradient, end * width) + before * width;
+    const A* lse = memory_.template read<A>(issued, kLogSumExp, end * heads) + before * heads;
+    const A* delta = memory_.template read<A>(issued, kDelta, end * heads) + before * heads;
+    A* dq = memory_.template write<A>(issued, kQueryGradient, end * width) + before * width;
+    if (issued.operation.id.part == 0 || cost.listed) {  // the first to meet these rows
+        std::fill_n(dq, cost.queries * width, A{0});
+    }
+    auto kv = page_view<const T>(issued, 0, cost.first_key, cost.keys);
+    auto d_kv = page_view<A>(issued, 1, cost.first_key, cost.keys);
+    std::vector<std::uint8_t> untouched = issued.grants[1].first_touch;
+    for (const AttentionBlock& block : blocks_of(issued, plan_.run.page_tokens)) {
+        const std::vector<std::int32_t> frames = of_block(issued.grants[0].frames, block);
+        const std::vector<std::int32_t> gradient_frames = of_block(issued.grants[1].frames, block);
+        const std::vector<std::uint8_t> first_touch = of_block(untouched, block);
+        kv.frames = frames.data();
+        d_kv.frames = gradient_frames.data();
+        kernels::cpu::attention_backward<T>({.q = q + block.first * width,
+                                             .d_o = d_o + block.first * width,
+                                             .lse = lse + block.first * heads,
+                                             .delta = delta + block.first * heads,
+                                             .kv = kv,
+                                             .dq = dq + block.first * width,
+                                             .d_kv = d_kv,
+                                             .first_touch = first_touch.data(),
+                                             .tokens = block.rows,
+                                             .query_heads = heads,
+                                             .scale = scale_of(cost),
+                                             .mask = {.first_query = cost.first_key + block.visible}});
+        for (const std::int64_t page : block.pages) {
+            untouched[page] = 0;
+        }
+    }
+}
+
+template <class T>
+void CpuBackend<T>::attend_by_library(const Issued& issued) {
     const auto& cost = std::get<AttentionCost>(issued.operation.cost);
     const bool whole = issued.operation.id.part == 0;
     const std::int64_t width = model_.query_width(), dim = cost.head_dim, kv_width = model_.kv_width();
@@ -123,7 +223,7 @@ void CpuBackend<T>::attention(const Issued& issued) {
     const Scratch<T> scratch(
         memory_.template write<T>(issued, kAttentionScratch, Scratch<T>::elements(cost.keys, kv_width, tile_rows)),
         cost.keys, kv_width, tile_rows);
-    const double scale = 1.0 / std::sqrt(static_cast<double>(dim));
+    const double scale = scale_of(cost);
 
     for (const AttentionBlock& block : blocks_of(issued, plan_.run.page_tokens)) {
         gather_pages(issued, block, {scratch.k, scratch.v});
@@ -152,7 +252,7 @@ void CpuBackend<T>::attention(const Issued& issued) {
 
 // With p = exp(scale q.k - lse), ds = p (dO.v - delta): dq += scale ds k, dk += scale ds^T q, dv += p^T dO.
 template <class T>
-void CpuBackend<T>::attention_backward(const Issued& issued) {
+void CpuBackend<T>::backward_by_library(const Issued& issued) {
     const auto& cost = std::get<AttentionCost>(issued.operation.cost);
     const std::int64_t width = model_.query_width(), dim = cost.head_dim, kv_width = model_.kv_width();
     const std::int64_t heads = cost.query_heads;
@@ -169,7 +269,7 @@ void CpuBackend<T>::attention_backward(const Issued& issued) {
     if (issued.operation.id.part == 0 || cost.listed) {  // the first to meet these rows
         std::fill_n(query_gradient, cost.queries * width, T{0});
     }
-    const double scale = 1.0 / std::sqrt(static_cast<double>(dim));
+    const double scale = scale_of(cost);
     std::vector<std::uint8_t> untouched = issued.grants[1].first_touch;
 
     for (const AttentionBlock& block : blocks_of(issued, plan_.run.page_tokens)) {
@@ -239,11 +339,11 @@ template <class T>
 void CpuBackend<T>::merge(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, heads = model_.query_heads, width = model_.query_width();
     const std::int64_t before = row_in_chunk(issued), end = before + rows;
-    kernels::cpu::attention_merge<T, T>(
-        {.o = memory_.template write<T>(issued, kOutputSum, end * width) + before * width,
-         .lse = memory_.template write<T>(issued, kLogSumExp, end * heads) + before * heads,
+    kernels::cpu::attention_merge<A, T>(
+        {.o = memory_.template write<A>(issued, kOutputSum, end * width) + before * width,
+         .lse = memory_.template write<A>(issued, kLogSumExp, end * heads) + before * heads,
          .o_part = memory_.template read<T>(issued, kOutputPart, rows * width),
-         .lse_part = memory_.template read<T>(issued, kLogSumExpPart, rows * heads),
+         .lse_part = memory_.template read<A>(issued, kLogSumExpPart, rows * heads),
          .tokens = rows,
          .heads = heads,
          .head_dim = model_.head_dim});
@@ -252,8 +352,9 @@ void CpuBackend<T>::merge(const Issued& issued) {
 template <class T>
 void CpuBackend<T>::finish_attention(const Issued& issued) {
     const std::int64_t elements = issued.operation.rows * model_.query_width();
-    std::copy_n(memory_.template read<T>(issued, kOutputSum, elements), elements,
-                memory_.template write<T>(issued, kAttentionOutput, elements));
+    const A* sum = memory_.template read<A>(issued, kOutputSum, elements);
+    std::transform(sum, sum + elements, memory_.template write<T>(issued, kAttentionOutput, elements),
+                   [](A value) { return T(value); });
 }
 
 template <class T>
@@ -261,22 +362,30 @@ void CpuBackend<T>::attention_delta(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, heads = model_.query_heads, width = model_.query_width();
     kernels::cpu::attention_delta<T>({.d_o = memory_.template read<T>(issued, kOutputGradient, rows * width),
                                       .o = memory_.template read<T>(issued, kAttentionOutput, rows * width),
-                                      .delta = memory_.template write<T>(issued, kDelta, rows * heads),
+                                      .delta = memory_.template write<A>(issued, kDelta, rows * heads),
                                       .tokens = rows,
                                       .heads = heads,
                                       .head_dim = model_.head_dim});
 }
 
-#define OOMB_ATTENTION(T)                                                                                             \
-    template void CpuBackend<T>::attention(const Issued&);                                                            \
-    template void CpuBackend<T>::attention_backward(const Issued&);                                                   \
+#define OOMB_ATTENTION(T)                                           \
+    template void CpuBackend<T>::attention(const Issued&);          \
+    template void CpuBackend<T>::attention_backward(const Issued&); \
+    template void CpuBackend<T>::merge(const Issued&);              \
+    template void CpuBackend<T>::finish_attention(const Issued&);   \
+    template void CpuBackend<T>::attention_delta(const Issued&);
+#define OOMB_ATTENTION_BY_LIBRARY(T)                                                                                  \
+    template void CpuBackend<T>::attend_by_library(const Issued&);                                                    \
+    template void CpuBackend<T>::backward_by_library(const Issued&);                                                  \
     template void CpuBackend<T>::gather_pages(const Issued&, const AttentionBlock&, std::array<T*, 2>);               \
     template void CpuBackend<T>::add_to_gradient_pages(const Issued&, const AttentionBlock&, std::array<const T*, 2>, \
-                                                       std::vector<std::uint8_t>&);                                   \
-    template void CpuBackend<T>::merge(const Issued&);                                                                \
-    template void CpuBackend<T>::finish_attention(const Issued&);                                                     \
-    template void CpuBackend<T>::attention_delta(const Issued&);
+                                                       std::vector<std::uint8_t>&);
+OOMB_ATTENTION(BFloat16)
 OOMB_ATTENTION(float)
 OOMB_ATTENTION(double)
+OOMB_ATTENTION_BY_LIBRARY(float)
+OOMB_ATTENTION_BY_LIBRARY(double)
+template void CpuBackend<BFloat16>::attend_by_kernel(const Issued&);
+template void CpuBackend<BFloat16>::backward_by_kernel(const Issued&);
 
 }  // namespace oomb::trainer

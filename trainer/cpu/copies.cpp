@@ -50,20 +50,20 @@ void CpuBackend<T>::copy_activation(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows;
     const bool keeps = issued.operation.id.kind == Kind::kKeepActivation;
     const paging::Grant& grant = issued.grants[0];
-    const auto width_of = [&](schedule::RegionName region) {
-        return region == kLayerInput        ? model_.hidden
-               : region == kAttentionOutput ? model_.query_width()
-                                            : model_.query_heads;
+    const auto row_bytes = [&](schedule::RegionName region) -> std::int64_t {
+        return region == kLayerInput        ? model_.hidden * sizeof(T)
+               : region == kAttentionOutput ? model_.query_width() * sizeof(T)
+                                            : model_.query_heads * sizeof(A);
     };
     for (std::size_t plane = 0; plane < issued.operation.regions.size(); ++plane) {
         const schedule::RegionName region = issued.operation.regions[plane].region;
-        const std::int64_t elements = rows * width_of(region);
-        auto* kept = reinterpret_cast<T*>(memory_.frame(issued, grant.tier, PageClass::kActivation, plane,
-                                                        grant.frames[0], keeps ? Access::kWrite : Access::kRead));
+        const std::int64_t bytes = rows * row_bytes(region);
+        std::byte* kept = memory_.frame(issued, grant.tier, PageClass::kActivation, plane, grant.frames[0],
+                                        keeps ? Access::kWrite : Access::kRead);
         if (keeps) {
-            std::copy_n(memory_.template read<T>(issued, region, elements), elements, kept);
+            std::copy_n(memory_.template read<std::byte>(issued, region, bytes), bytes, kept);
         } else {
-            std::copy_n(kept, elements, memory_.template write<T>(issued, region, elements));
+            std::copy_n(kept, bytes, memory_.template write<std::byte>(issued, region, bytes));
         }
     }
 }
@@ -72,10 +72,10 @@ void CpuBackend<T>::copy_activation(const Issued& issued) {
 template <class T>
 void CpuBackend<T>::copy_state(const Issued& issued) {
     const bool fetches = issued.operation.id.kind == Kind::kFetchState;
-    const std::int64_t elements = shards_.arrays * shards_.elements;
+    const std::int64_t bytes = shards_.slot_bytes();
     const auto [from, to] = fetches ? std::pair(kHostStates, kOptimizerShard) : std::pair(kOptimizerShard, kHostStates);
-    std::copy_n(memory_.template read<T>(issued, from, elements), elements,
-                memory_.template write<T>(issued, to, elements));
+    std::copy_n(memory_.template read<std::byte>(issued, from, bytes), bytes,
+                memory_.template write<std::byte>(issued, to, bytes));
 }
 
 #define OOMB_COPIES(T)                                           \
@@ -83,6 +83,7 @@ void CpuBackend<T>::copy_state(const Issued& issued) {
     template void CpuBackend<T>::copy_pages(const Issued&);      \
     template void CpuBackend<T>::copy_activation(const Issued&); \
     template void CpuBackend<T>::copy_state(const Issued&);
+OOMB_COPIES(BFloat16)
 OOMB_COPIES(float)
 OOMB_COPIES(double)
 

@@ -18,13 +18,13 @@ CpuBackend<T>::CpuBackend(const schedule::Plan& plan, CpuBackendOptions options)
     : plan_(plan),
       model_(plan.model),
       layout_(plan.model),
+      gradient_places_(layout_, plan.run),
       shards_(schedule::optimizer_shards(schedule::StepShape(plan.model, plan.run))),
       frequencies_(rope_frequencies(plan.model)),
       memory_(plan, options.checked),
       options_(std::move(options)) {
-    const DType type = sizeof(T) == 8 ? DType::kF64 : DType::kF32;
-    require(plan.run.compute == type && plan.run.accumulator == type, "CPU backend: the plan computes in {}",
-            name_of(plan.run.compute));
+    require(bytes_of(plan.run.compute) == sizeof(T) && bytes_of(plan.run.accumulator) == sizeof(A),
+            "CPU backend: the plan computes in {}", name_of(plan.run.compute));
     const auto run = [this](const Issued& issued) { carry_out(issued); };
     switch (options_.order) {
         case CpuBackendOptions::Order::kInOrder:
@@ -93,21 +93,75 @@ void CpuBackend<T>::set_sequence(std::span<const std::int32_t> tokens, std::span
 
 template <class T>
 void CpuBackend<T>::set_weight(std::size_t parameter, std::span<const std::byte> values, DType type) {
-    const std::span<T> target(weights() + layout_.offset(parameter), layout_.parameters()[parameter].elements);
+    const std::int64_t first = layout_.offset(parameter), elements = layout_.parameters()[parameter].elements;
+    const std::span<T> target(weights() + first, elements);
     convert<T>(values, type, target);
+    if constexpr (!std::is_same_v<T, A>) {
+        if (!shards_.has_master()) {
+            return;
+        }
+        std::vector<A> masters(elements);
+        convert<A>(values, type, masters);
+        if (shards_.splits_master()) {
+            put_masters<std::uint16_t>(first, split_weights(masters, target));
+        } else {
+            put_masters<A>(first, masters);
+        }
+    }
+}
+
+// The master weights where there are some: nothing that the optimizer did is lost.
+template <class T>
+TensorValues CpuBackend<T>::weight(std::size_t parameter) {
+    const std::int64_t first = layout_.offset(parameter), elements = layout_.parameters()[parameter].elements;
+    const std::span<const T> stored(weights() + first, elements);
+    if constexpr (!std::is_same_v<T, A>) {
+        if (shards_.splits_master()) {
+            std::vector<std::uint16_t> remainders(elements);
+            get_masters<std::uint16_t>(first, remainders);
+            values_ = join_weights(stored, remainders);
+            return TensorValues(std::span<const A>(values_));
+        }
+        if (shards_.has_master()) {
+            values_.resize(elements);
+            get_masters<A>(first, values_);
+            return TensorValues(std::span<const A>(values_));
+        }
+    }
+    return TensorValues(stored);
 }
 
 template <class T>
-TensorValues CpuBackend<T>::values_of(const T* region, std::size_t parameter) const {
-    return TensorValues(
-        std::span<const T>(region + layout_.offset(parameter), layout_.parameters()[parameter].elements));
+TensorValues CpuBackend<T>::gradient(std::size_t parameter) {
+    const auto start = [&]<class E>(const GradientPlace& place) { return memory_.template idle<E>(place.region); };
+    return visit_gradient<T>(gradient_places_.of(parameter), start, [&]<class E>(const E* values) {
+        return TensorValues(std::span<const E>(values, layout_.parameters()[parameter].elements));
+    });
+}
+
+// Elements from `first` on, as they are stored, to and from their homes.
+template <class T>
+template <class E>
+void CpuBackend<T>::put_masters(std::int64_t first, std::span<const E> values) {
+    for_each_shard(shards_, first, std::ssize(values), [&](std::int64_t shard, std::int64_t part, std::int64_t count) {
+        E* home = state_at_home<E>(memory_, shards_, StateArray::kMaster, shard);
+        std::copy_n(values.begin() + (part - first), count, home + (part - shards_.first(shard)));
+    });
+}
+template <class T>
+template <class E>
+void CpuBackend<T>::get_masters(std::int64_t first, std::span<E> values) const {
+    for_each_shard(shards_, first, std::ssize(values), [&](std::int64_t shard, std::int64_t part, std::int64_t count) {
+        const E* home = state_at_home<E>(memory_, shards_, StateArray::kMaster, shard);
+        std::copy_n(home + (part - shards_.first(shard)), count, values.begin() + (part - first));
+    });
 }
 
 template <class T>
-std::vector<T> CpuBackend<T>::moments(StateArray array) const {
-    std::vector<T> values;
+std::vector<typename CpuBackend<T>::A> CpuBackend<T>::moments(StateArray array) const {
+    std::vector<A> values;
     for (std::int64_t shard = 0; shard < shards_.count; ++shard) {
-        const T* home = state_at_home<T>(memory_, shards_, array, shard);
+        const A* home = state_at_home<A>(memory_, shards_, array, shard);
         values.insert(values.end(), home, home + shards_.size(shard));
     }
     return values;
@@ -121,20 +175,25 @@ StepSums CpuBackend<T>::sums() const {
 
 template <class T>
 NonFinite CpuBackend<T>::find_non_finite() const {
-    auto& memory = const_cast<CpuMemory&>(memory_);
-    const auto search = [&](RegionName region, const char* what) -> NonFinite {
-        const T* values = memory.idle<T>(region);
-        for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
-            const ParameterInfo& parameter = layout_.parameters()[i];
-            const std::int64_t index = kernels::cpu::find_non_finite(values + layout_.offset(i), parameter.elements);
-            if (index >= 0) {
-                return {fmt::format("{} {}", what, parameter.name), index};
+    const auto start = [&]<class E>(const GradientPlace& place) { return memory_.template idle<E>(place.region); };
+    const auto& parameters = layout_.parameters();
+    const auto search = [&](const char* what, const auto& find) -> NonFinite {
+        for (std::size_t i = 0; i < parameters.size(); ++i) {
+            if (const std::int64_t index = find(i); index >= 0) {
+                return {fmt::format("{} {}", what, parameters[i].name), index};
             }
         }
         return {};
     };
-    const NonFinite in_weights = search(RegionName::kWeights, "weight");
-    return in_weights.tensor.empty() ? search(RegionName::kGradients, "gradient of") : in_weights;
+    const NonFinite in_weights = search("weight", [&](std::size_t i) {
+        return kernels::cpu::find_non_finite(memory_.template idle<T>(RegionName::kWeights) + layout_.offset(i),
+                                             parameters[i].elements);
+    });
+    return !in_weights.tensor.empty() ? in_weights : search("gradient of", [&](std::size_t i) {
+        return visit_gradient<T>(gradient_places_.of(i), start, [&](const auto* values) {
+            return kernels::cpu::find_non_finite(values, parameters[i].elements);
+        });
+    });
 }
 
 template <class T>
@@ -143,8 +202,10 @@ const T* CpuBackend<T>::weight(const Issued& issued, ParameterKind kind, std::in
 }
 
 template <class T>
-T* CpuBackend<T>::gradient(const Issued& issued, ParameterKind kind, std::int64_t layer) {
-    return memory_.template write<T>(issued, RegionName::kGradients, layout_.elements()) + layout_.offset(kind, layer);
+typename CpuBackend<T>::A* CpuBackend<T>::vector_gradient(const Issued& issued, ParameterKind kind,
+                                                          std::int64_t layer) {
+    const GradientPlace place = gradient_places_.of(layout_.index(kind, layer));
+    return memory_.template write<A>(issued, place.region, place.region_elements) + place.first;
 }
 
 template <class T>
@@ -152,6 +213,7 @@ std::int64_t CpuBackend<T>::row_in_chunk(const Issued& issued) const {
     return issued.operation.first_row - issued.operation.id.chunk * plan_.run.chunk_tokens;
 }
 
+template class CpuBackend<BFloat16>;
 template class CpuBackend<float>;
 template class CpuBackend<double>;
 

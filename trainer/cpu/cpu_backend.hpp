@@ -1,6 +1,7 @@
 #pragma once
 // The CPU backend: LibTorch multiplies matrices and attends over windows, our kernels do the rest, all on buffers of
-// the two arenas. T is float, or double for the oracle mode; accumulators are T as well.
+// the two arenas. T is the compute type: float, double for the oracle mode, or BFloat16; accumulators are double for
+// double, else float. In bf16 attention is our plain kernel.
 
 #include <array>
 #include <chrono>
@@ -12,6 +13,7 @@
 #include "trainer/cpu/libtorch_memory.hpp"
 #include "trainer/executor/backend.hpp"
 #include "trainer/executor/engine_queues.hpp"
+#include "trainer/executor/gradient_places.hpp"
 #include "trainer/executor/optimizer_states.hpp"
 #include "trainer/model/parameter_layout.hpp"
 
@@ -31,6 +33,8 @@ struct AttentionBlock;  // attention.cpp
 
 template <class T>
 class CpuBackend : public Backend {
+    using A = kernels::Accumulator<T>;
+
   public:
     // `plan` outlives the backend. Weights, gradients and moments start undefined (zero unless checked).
     explicit CpuBackend(const schedule::Plan& plan, CpuBackendOptions options = {});
@@ -54,13 +58,13 @@ class CpuBackend : public Backend {
     std::int64_t library_peak_bytes() const override { return libtorch_peak_bytes(); }
     const ParameterLayout& layout() const override { return layout_; }
     void set_weight(std::size_t parameter, std::span<const std::byte> values, DType type) override;
-    TensorValues weight(std::size_t parameter) override { return values_of(weights(), parameter); }
-    TensorValues gradient(std::size_t parameter) override { return values_of(gradients(), parameter); }
+    TensorValues weight(std::size_t parameter) override;
+    TensorValues gradient(std::size_t parameter) override;
     // [layout().elements()], while idle.
     T* weights() { return memory_.template idle<T>(schedule::RegionName::kWeights); }
-    T* gradients() { return memory_.template idle<T>(schedule::RegionName::kGradients); }
+    A* gradients() { return memory_.template idle<A>(schedule::RegionName::kGradients); }  // without bf16 gradients
     // m or v, gathered from its homes.
-    std::vector<T> moments(StateArray array) const;
+    std::vector<A> moments(StateArray array) const;
 
   private:
     friend struct Dispatch;
@@ -95,11 +99,15 @@ class CpuBackend : public Backend {
     void rope(const Issued& issued);
     void rope_backward(const Issued& issued);
     template <class E>
-    paging::PageView<E> own_pages(const Issued& issued, PageClass page_class);
+    paging::PageView<E> page_view(const Issued& issued, std::size_t request, std::int64_t first, std::int64_t tokens);
 
     // attention.cpp
     void attention(const Issued& issued);
     void attention_backward(const Issued& issued);
+    void attend_by_library(const Issued& issued);
+    void backward_by_library(const Issued& issued);
+    void attend_by_kernel(const Issued& issued);
+    void backward_by_kernel(const Issued& issued);
     void gather_pages(const Issued& issued, const AttentionBlock& block, std::array<T*, 2> planes);
     void add_to_gradient_pages(const Issued& issued, const AttentionBlock& block, std::array<const T*, 2> planes,
                                std::vector<std::uint8_t>& untouched);
@@ -119,19 +127,32 @@ class CpuBackend : public Backend {
     void copy_activation(const Issued& issued);
     void copy_state(const Issued& issued);
 
-    TensorValues values_of(const T* region, std::size_t parameter) const;
     const T* weight(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
-    T* gradient(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
+    // visit(pointer to its first element), in the type in which it is stored.
+    template <class Visit>
+    void write_gradient(const Issued& issued, ParameterKind kind, std::int64_t layer, const Visit& visit) {
+        const auto start = [&]<class E>(const GradientPlace& place) {
+            return memory_.template write<E>(issued, place.region, place.region_elements);
+        };
+        visit_gradient<T>(gradient_places_.of(layout_.index(kind, layer)), start, visit);
+    }
+    A* vector_gradient(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
+    template <class E>
+    void put_masters(std::int64_t first, std::span<const E> values);
+    template <class E>
+    void get_masters(std::int64_t first, std::span<E> values) const;
     std::int64_t row_in_chunk(const Issued& issued) const;
 
     const schedule::Plan& plan_;
     const ModelShape& model_;
     ParameterLayout layout_;
+    GradientPlaces gradient_places_;
     schedule::OptimizerShards shards_;
     RopeFrequencies frequencies_;
     CpuMemory memory_;
     CpuBackendOptions options_;
     StepSettings settings_;
+    std::vector<A> values_;  // what weight() returns where there are master weights
     const Clock::time_point start_ = Clock::now();
     std::array<double, schedule::kPhases> phase_seconds_{};
     std::array<CopyTotals, schedule::kEngines> copied_{};  // each written by its engine's thread alone
@@ -139,6 +160,29 @@ class CpuBackend : public Backend {
     std::unique_ptr<EngineQueues> queues_;  // last: its threads use the rest
 };
 
+// The pages of a request as rows from position `first` on.
+template <class T>
+template <class E>
+paging::PageView<E> CpuBackend<T>::page_view(const Issued& issued, std::size_t request, std::int64_t first,
+                                             std::int64_t tokens) {
+    constexpr auto kAccess = std::is_const_v<E> ? schedule::Access::kRead : schedule::Access::kWrite;
+    const paging::Grant& grant = issued.grants[request];
+    for (const std::int32_t frame : grant.frames) {
+        for (std::size_t plane = 0; plane < 2; ++plane) {
+            memory_.frame(issued, Tier::kHbm, grant.page_class, plane, frame, kAccess);
+        }
+    }
+    return {.k_slab = reinterpret_cast<E*>(memory_.slab(Tier::kHbm, grant.page_class, 0)),
+            .v_slab = reinterpret_cast<E*>(memory_.slab(Tier::kHbm, grant.page_class, 1)),
+            .frames = grant.frames.data(),
+            .page_tokens = plan_.run.page_tokens,
+            .kv_heads = model_.kv_heads,
+            .head_dim = model_.head_dim,
+            .first_token = first,
+            .tokens = tokens};
+}
+
+extern template class CpuBackend<BFloat16>;
 extern template class CpuBackend<float>;
 extern template class CpuBackend<double>;
 

@@ -1,5 +1,7 @@
 // Matrix products of the CPU backend. A weight is [outputs, inputs]: y = x W^T, dx = dy W, dW += dy^T x.
 
+#include <algorithm>
+
 #include "runtime/core/error.hpp"
 #include "trainer/cpu/cpu_backend.hpp"
 #include "trainer/cpu/matrix.hpp"
@@ -8,6 +10,26 @@
 namespace oomb::trainer {
 
 using enum schedule::RegionName;
+
+namespace {
+
+// Rows of bf16 operands that are widened at a time, where the sum is wider than they are.
+constexpr std::int64_t kWidenedRows = 128;
+
+// dw += dy^T x: one rounding to dw's type where it is the operands', else fp32 sums of bf16 products.
+void add_product(at::Tensor dw, const at::Tensor& dy, const at::Tensor& x) {
+    if (dw.scalar_type() == dy.scalar_type()) {
+        dw.addmm_(dy.t(), x);
+        return;
+    }
+    for (std::int64_t first = 0; first < dy.size(0); first += kWidenedRows) {
+        const std::int64_t rows = std::min(kWidenedRows, dy.size(0) - first);
+        const auto wide = [&](const at::Tensor& all) { return all.narrow(0, first, rows).to(dw.scalar_type()); };
+        dw.addmm_(wide(dy).t(), wide(x));
+    }
+}
+
+}  // namespace
 
 // The columns of the qkv buffer that `part` names, each of the three as a product of its own: a library's bits may
 // change with the number of columns, and what is computed alone must equal what is computed beside the others.
@@ -80,10 +102,10 @@ void CpuBackend<T>::linear_weight_gradient(const Issued& issued) {
     const std::int64_t layer = buffers.in_layer ? issued.operation.id.layer : -1;
     const auto dy = matrix(memory_.template read<T>(issued, buffers.output_gradient, cost.k * cost.m), cost.k, cost.m);
     const auto x = matrix(memory_.template read<T>(issued, buffers.input, cost.k * cost.n), cost.k, cost.n);
-    auto dw = matrix(gradient(issued, buffers.weight, layer), cost.m, cost.n);
-    dw.addmm_(dy.t(), x);
+    write_gradient(issued, buffers.weight, layer, [&](auto* dw) { add_product(matrix(dw, cost.m, cost.n), dy, x); });
     if (model_.output_bias && buffers.weight == ParameterKind::kOWeight) {
-        matrix(gradient(issued, ParameterKind::kOBias, layer), 1, cost.m).add_(dy.sum(0, true));
+        auto d_bias = matrix(vector_gradient(issued, ParameterKind::kOBias, layer), 1, cost.m);
+        d_bias.add_(dy.sum(0, true, d_bias.scalar_type()));
     }
 }
 
@@ -107,6 +129,7 @@ void CpuBackend<T>::linear_input_gradient(const Issued& issued) {
     template void CpuBackend<T>::linear_head(const Issued&);            \
     template void CpuBackend<T>::linear_weight_gradient(const Issued&); \
     template void CpuBackend<T>::linear_input_gradient(const Issued&);
+OOMB_LINEAR(BFloat16)
 OOMB_LINEAR(float)
 OOMB_LINEAR(double)
 

@@ -10,6 +10,9 @@ std::unique_ptr<Backend> make_cpu_backend(const schedule::Plan& plan, int thread
     if (plan.run.compute == DType::kF64) {
         return std::make_unique<CpuBackend<double>>(plan);
     }
+    if (plan.run.compute == DType::kBF16) {
+        return std::make_unique<CpuBackend<BFloat16>>(plan);
+    }
     return std::make_unique<CpuBackend<float>>(plan);
 }
 

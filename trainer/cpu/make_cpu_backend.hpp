@@ -7,7 +7,7 @@
 
 namespace oomb::trainer {
 
-// float or double as the plan computes; LibTorch's allocations are counted from here on. `plan` outlives the backend.
+// In the type in which the plan computes; LibTorch's allocations are counted from here on. `plan` outlives the backend.
 std::unique_ptr<Backend> make_cpu_backend(const schedule::Plan& plan, int threads);
 
 }  // namespace oomb::trainer

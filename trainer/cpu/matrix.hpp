@@ -1,5 +1,6 @@
 #pragma once
 // Plain buffers as LibTorch matrices, and the products that the backend needs. No product allocates its result.
+// LibTorch sums products of bf16 in fp32 and rounds once.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/addmm.h>
@@ -15,7 +16,7 @@ namespace oomb::trainer {
 template <class T>
 at::Tensor matrix(T* data, std::int64_t rows, std::int64_t columns, std::int64_t row_stride) {
     using Element = std::remove_const_t<T>;
-    const auto type = sizeof(Element) == 8 ? at::kDouble : at::kFloat;
+    const auto type = sizeof(Element) == 8 ? at::kDouble : sizeof(Element) == 4 ? at::kFloat : at::kBFloat16;
     return at::from_blob(const_cast<Element*>(data), {rows, columns}, {row_stride, 1}, at::TensorOptions().dtype(type));
 }
 

@@ -14,7 +14,7 @@ using enum schedule::RegionName;
 
 template <class T>
 void CpuBackend<T>::page_means(const Issued& issued) {
-    const auto pages = own_pages<const T>(issued, PageClass::kKv);
+    const auto pages = page_view<const T>(issued, 0, issued.operation.first_row, issued.operation.rows);
     const std::int64_t width = model_.kv_width();
     const std::int64_t first = pages.first_token / pages.page_tokens, count = pages.tokens / pages.page_tokens;
     T* means = memory_.template write<T>(issued, kPageMeans, (first + count) * width);
@@ -28,7 +28,7 @@ void CpuBackend<T>::page_scores(const Issued& issued) {
     const std::int64_t query_pages = schedule::divide_up(rows, page_tokens);
     kernels::cpu::page_scores<T>({.q = memory_.template read<T>(issued, kQuery, rows * model_.query_width()),
                                   .means = memory_.template read<T>(issued, kPageMeans, history * model_.kv_width()),
-                                  .scores = memory_.template write<T>(issued, kPageScores, query_pages * history),
+                                  .scores = memory_.template write<A>(issued, kPageScores, query_pages * history),
                                   .tokens = rows,
                                   .page_tokens = page_tokens,
                                   .pages = history,
@@ -43,7 +43,7 @@ void CpuBackend<T>::select_pages(const Issued& issued) {
     const std::int64_t history = issued.operation.first_row / plan_.run.page_tokens;
     const std::int64_t rows = schedule::divide_up(issued.operation.rows, plan_.run.page_tokens);
     const std::int64_t count = plan_.run.top_k;
-    kernels::cpu::select_pages<T>({memory_.template read<T>(issued, kPageScores, rows * history),
+    kernels::cpu::select_pages<A>({memory_.template read<A>(issued, kPageScores, rows * history),
                                    memory_.template write<std::int32_t>(issued, kSelectedPages, rows * count), rows,
                                    history, count});
 }
@@ -79,6 +79,7 @@ std::vector<std::int32_t> CpuBackend<T>::page_lists(std::int64_t layer, std::int
     template void CpuBackend<T>::store_lists(const Issued&);                                               \
     template std::vector<std::int32_t> CpuBackend<T>::page_lists(std::int64_t, std::int64_t, std::int64_t, \
                                                                  issue::Ticket);
+OOMB_PAGE_SELECTION(BFloat16)
 OOMB_PAGE_SELECTION(float)
 OOMB_PAGE_SELECTION(double)
 

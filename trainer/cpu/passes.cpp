@@ -22,7 +22,12 @@ constexpr std::int64_t kScalarCount = 3;  // loss sum, valid targets, sum of squ
 
 template <class T>
 void CpuBackend<T>::zero_gradients(const Issued& issued) {
-    std::fill_n(memory_.template write<T>(issued, kGradients, layout_.elements()), layout_.elements(), T{0});
+    const auto start = [&]<class E>(const GradientPlace& place) {
+        return memory_.template write<E>(issued, place.region, place.region_elements);
+    };
+    gradient_places_.for_each_region([&](const GradientPlace& region) {
+        visit_gradient<T>(region, start, [&]<class E>(E* values) { std::fill_n(values, region.region_elements, E{}); });
+    });
     std::fill_n(memory_.template write<double>(issued, kScalars, kScalarCount), kScalarCount, 0.0);
 }
 
@@ -40,12 +45,15 @@ void CpuBackend<T>::embedding(const Issued& issued) {
 template <class T>
 void CpuBackend<T>::embedding_backward(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows;
-    kernels::cpu::embedding_backward<T>({.tokens = memory_.template read<std::int32_t>(issued, kTokens, rows),
-                                         .dy = memory_.template read<T>(issued, kStreamGradient, rows * model_.hidden),
-                                         .d_table = gradient(issued, ParameterKind::kEmbedding),
-                                         .rows = rows,
-                                         .vocab = model_.vocab,
-                                         .width = model_.hidden});
+    write_gradient(issued, ParameterKind::kEmbedding, -1, [&]<class G>(G* d_table) {
+        kernels::cpu::embedding_backward<T, G>(
+            {.tokens = memory_.template read<std::int32_t>(issued, kTokens, rows),
+             .dy = memory_.template read<T>(issued, kStreamGradient, rows * model_.hidden),
+             .d_table = d_table,
+             .rows = rows,
+             .vocab = model_.vocab,
+             .width = model_.hidden});
+    });
 }
 
 template <class T>
@@ -74,7 +82,7 @@ void CpuBackend<T>::norm_backward(const Issued& issued) {
          .x = memory_.template read<T>(issued, buffers.input, (first + rows) * hidden) + first * hidden,
          .weight = weight(issued, buffers.weight, layer),
          .dx = memory_.template write<T>(issued, kStreamGradient, (first + rows) * hidden) + first * hidden,
-         .d_weight = gradient(issued, buffers.weight, layer),
+         .d_weight = vector_gradient(issued, buffers.weight, layer),
          .rows = rows,
          .width = hidden,
          .eps = model_.rms_norm_eps,
@@ -125,9 +133,16 @@ void CpuBackend<T>::cross_entropy(const Issued& issued) {
 
 template <class T>
 void CpuBackend<T>::gradient_norm(const Issued& issued) {
-    const T* gradients = memory_.template read<T>(issued, kGradients, layout_.elements());
-    memory_.template write<double>(issued, kScalars, kScalarCount)[2] =
-        kernels::cpu::sum_of_squares(gradients, layout_.elements());
+    const auto start = [&]<class E>(const GradientPlace& place) {
+        return memory_.template read<E>(issued, place.region, place.region_elements);
+    };
+    double sum = 0;
+    gradient_places_.for_each_region([&](const GradientPlace& region) {
+        sum += visit_gradient<T>(region, start, [&](const auto* values) {
+            return kernels::cpu::sum_of_squares(values, region.region_elements);
+        });
+    });
+    memory_.template write<double>(issued, kScalars, kScalarCount)[2] = sum;
 }
 
 // One shard. What its states were before the first step means nothing.
@@ -135,17 +150,22 @@ template <class T>
 void CpuBackend<T>::optimizer(const Issued& issued) {
     const std::int64_t elements = layout_.elements(), shard = issued.operation.id.part;
     const double scale = clipping_scale(settings_, memory_.template read<double>(issued, kScalars, kScalarCount)[2]);
-    const T* gradients = memory_.template read<T>(issued, kGradients, elements);
+    const auto start = [&]<class E>(const GradientPlace& place) {
+        return memory_.template read<E>(issued, place.region, place.region_elements);
+    };
     T* weights = memory_.template write<T>(issued, kWeights, elements);
-    const ShardStates<T> states = states_of<T>(memory_, issued, shards_);
+    const ShardStates<A> states = states_of<A>(memory_, issued, shards_);
     const std::int64_t begin = shards_.first(shard), count = shards_.size(shard);
     if (settings_.step == 1) {
-        std::fill_n(states.m, count, T{0});
-        std::fill_n(states.v, count, T{0});
+        std::fill_n(states.m, count, A{0});
+        std::fill_n(states.v, count, A{0});
     }
-    layout_.for_each_part(begin, count, [&](const ParameterInfo& parameter, std::int64_t first, std::int64_t size) {
-        kernels::cpu::adamw_step<T>(adamw_operands<T>(states, first - begin, size, parameter, settings_, scale,
-                                                      weights + first, gradients + first));
+    layout_.for_each_part(begin, count, [&](std::size_t parameter, std::int64_t first, std::int64_t size) {
+        visit_gradient<T>(gradient_places_.of(parameter), start, [&]<class G>(const G* gradient) {
+            kernels::cpu::adamw_step(adamw_operands<T, G>(states, first - begin, size, layout_.parameters()[parameter],
+                                                          settings_, scale, weights + first,
+                                                          gradient + (first - layout_.offset(parameter))));
+        });
     });
 }
 
@@ -160,6 +180,7 @@ void CpuBackend<T>::optimizer(const Issued& issued) {
     template void CpuBackend<T>::cross_entropy(const Issued&);      \
     template void CpuBackend<T>::gradient_norm(const Issued&);      \
     template void CpuBackend<T>::optimizer(const Issued&);
+OOMB_PASSES(BFloat16)
 OOMB_PASSES(float)
 OOMB_PASSES(double)
 

@@ -113,7 +113,7 @@ void CudaBackend<T>::rope_backward(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, width = model_.query_width();
     auto args = qkv_operands<kernels::QkvBackward<T>>(issued);
     set_qkv_gradients(args, model_,
-                      [&](ParameterKind kind) { return gradient(issued, kind, issued.operation.id.layer); });
+                      [&](ParameterKind kind) { return vector_gradient(issued, kind, issued.operation.id.layer); });
     args.qkv = memory_->write<T>(issued, kQkv, rows * (width + 2 * model_.kv_width()));
     args.d_query = memory_->read<A>(issued, kQueryGradient, rows * width);
     args.d_kv = page_view<const A>(issued, 0, rows, issued.operation.first_row, Access::kRead);

@@ -1,5 +1,6 @@
 #include "trainer/cuda/cuda_backend.hpp"
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "runtime/core/splitmix.hpp"
 #include "runtime/device/check.hpp"
 #include "trainer/executor/dispatch.hpp"
+#include "trainer/executor/rehearsal.hpp"
 #include "trainer/weights/convert.hpp"
 #include "trainer/weights/random_weights.hpp"
 
@@ -46,6 +48,7 @@ CudaBackend<T>::CudaBackend(const schedule::Plan& plan, CudaBackendOptions optio
       workspace_(schedule::workspace(schedule::StepShape(plan.model, plan.run))),
       scratch_(schedule::attention_scratch(schedule::StepShape(plan.model, plan.run))),
       layout_(plan.model),
+      gradient_places_(layout_, plan.run),
       shards_(schedule::optimizer_shards(schedule::StepShape(plan.model, plan.run))),
       frequencies_(rope_frequencies(plan.model)),
       options_(std::move(options)),
@@ -58,20 +61,18 @@ CudaBackend<T>::CudaBackend(const schedule::Plan& plan, CudaBackendOptions optio
     hbm_ = std::make_unique<device::HbmArena>(plan.arena_bytes[static_cast<int>(Tier::kHbm)]);
     device::HostArenaOptions pinning;
     pinning.numa_node = device_.numa_node;
-    pinning.progress = options_.progress;
+    pinning.progress = options_.progress.reserving;
     host_ = std::make_unique<device::HostArena>(plan.arena_bytes[static_cast<int>(Tier::kHost)], pinning);
-    memory_ = std::make_unique<PlannedMemory>(plan, PlannedMemory::Arenas{hbm_->view().base, host_->view().base});
+    map_arenas();
     streams_ = std::make_unique<EngineStreams>(plan, hbm_->view(), host_->view(), options_.streams);
-    OOMB_CUDA(cudaMemset(hbm_->view().base, 0, hbm_->bytes()));
-    OOMB_CUDA(cudaMemcpy(workspace(workspace_.frequencies), frequencies_.inverse_frequency.data(),
-                         frequencies_.inverse_frequency.size() * sizeof(float), cudaMemcpyHostToDevice));
     products_ = std::make_unique<MatrixProducts>(stream(), workspace(workspace_.library), workspace_.library_bytes,
                                                  plan.run.deterministic);
     if (std::is_same_v<T, BFloat16> && !options_.plain_attention) {
         library_attention_ = std::make_unique<CudnnAttention>(stream(), plan.run.deterministic);
-        prepare_attention();
     }
-    OOMB_CUDA(cudaDeviceSynchronize());
+    rehearse();
+    OOMB_CUDA(cudaMemcpy(workspace(workspace_.frequencies), frequencies_.inverse_frequency.data(),
+                         frequencies_.inverse_frequency.size() * sizeof(float), cudaMemcpyHostToDevice));
 }
 
 template <class T>
@@ -94,25 +95,40 @@ void CudaBackend<T>::check_workspaces() const {
     fits(kernels::cuda::column_sums_workspace_bytes<T>(rows, model_.hidden), "column_sums");
 }
 
-// The windows that the plan's context leads to, so that no step has to build a plan of cuDNN's.
 template <class T>
-void CudaBackend<T>::prepare_attention() {
-    const schedule::StepShape step(plan_.model, plan_.run);
-    const auto prepare = [&](std::int64_t rows, std::int64_t keys, bool causal) {
-        const AttentionWindow window{rows, keys, model_.query_heads, model_.kv_heads, model_.head_dim, causal};
-        library_supports(window, false);
-        library_supports(window, true);
-    };
-    for (std::int64_t chunk = 0; chunk < step.chunks(); ++chunk) {
-        const std::int64_t rows = step.tokens_of(chunk), history = step.first_token(chunk);
-        prepare(rows, rows, true);
-        if (history >= plan_.run.window_tokens) {
-            prepare(rows, plan_.run.window_tokens, false);
-        }
-        if (history % plan_.run.window_tokens != 0) {
-            prepare(rows, history % plan_.run.window_tokens, false);
+void CudaBackend<T>::map_arenas() {
+    memory_ = std::make_unique<PlannedMemory>(plan_, PlannedMemory::Arenas{hbm_->view().base, host_->view().base});
+}
+
+template <class T>
+void CudaBackend<T>::clear() {
+    OOMB_CUDA(cudaMemset(hbm_->view().base, 0, hbm_->bytes()));
+    OOMB_CUDA(cudaDeviceSynchronize());
+}
+
+// On zeros, past the engines: neither tickets, nor phases, nor what counts as touched know of it.
+template <class T>
+void CudaBackend<T>::rehearse() {
+    const auto begin = std::chrono::steady_clock::now();
+    const std::vector<Issued> operations = rehearsal_of(plan_, layout_);
+    clear();
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+        const OperationContext context(operations[i].operation, *memory_);
+        const device::ErrorScope scope(context);
+        Dispatch::run(*this, operations[i]);
+        if (options_.progress.preparing) {
+            options_.progress.preparing(static_cast<std::int64_t>(i) + 1, static_cast<std::int64_t>(operations.size()));
         }
     }
+    OOMB_CUDA(cudaStreamSynchronize(stream()));
+    clear();
+    map_arenas();
+    preparation_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+template <class T>
+std::int64_t CudaBackend<T>::library_plans() const {
+    return products_->plans() + (library_attention_ ? library_attention_->graphs() : 0);
 }
 
 template <class T>
@@ -144,31 +160,58 @@ void CudaBackend<T>::set_weight(std::size_t parameter, std::span<const std::byte
     const std::int64_t elements = layout_.parameters()[parameter].elements, offset = layout_.offset(parameter);
     std::vector<T> rounded(elements);
     convert<T>(values, type, rounded);
+    if constexpr (!std::is_same_v<T, A>) {
+        std::vector<A> masters(shards_.has_master() ? elements : 0);
+        if (shards_.has_master()) {
+            convert<A>(values, type, masters);
+        }
+        if (shards_.splits_master()) {
+            put_masters<std::uint16_t>(offset, split_weights(masters, rounded));
+        } else if (shards_.has_master()) {
+            put_masters<A>(offset, masters);
+        }
+    }
     OOMB_CUDA(cudaMemcpy(memory_->idle<T>(RegionName::kWeights) + offset, rounded.data(), elements * sizeof(T),
                          cudaMemcpyHostToDevice));
-    if (shards_.has_master()) {
-        std::vector<A> master(elements);
-        convert<A>(values, type, master);
-        for_each_shard(shards_, offset, elements, [&](std::int64_t shard, std::int64_t first, std::int64_t count) {
-            A* home = state_at_home<A>(*memory_, shards_, StateArray::kMaster, shard) + (first - shards_.first(shard));
-            const A* from = master.data() + (first - offset);
-            if (shard < shards_.resident) {
-                OOMB_CUDA(cudaMemcpy(home, from, count * sizeof(A), cudaMemcpyHostToDevice));
-            } else {
-                std::copy_n(from, count, home);
-            }
-        });
-    }
 }
 
-// Elements [first, first + count) of the master weights, from values on the device to their homes.
+// Elements from `first` on, as they are stored, between the host and their homes.
 template <class T>
-void CudaBackend<T>::put_master(std::int64_t first, const A* values, std::int64_t count) {
+template <class E>
+void CudaBackend<T>::put_masters(std::int64_t first, std::span<const E> values) {
+    for_each_shard(shards_, first, std::ssize(values), [&](std::int64_t shard, std::int64_t part, std::int64_t count) {
+        E* home = state_at_home<E>(*memory_, shards_, StateArray::kMaster, shard) + (part - shards_.first(shard));
+        const E* from = values.data() + (part - first);
+        if (shard < shards_.resident) {
+            OOMB_CUDA(cudaMemcpy(home, from, count * sizeof(E), cudaMemcpyHostToDevice));
+        } else {
+            std::copy_n(from, count, home);
+        }
+    });
+}
+template <class T>
+template <class E>
+void CudaBackend<T>::get_masters(std::int64_t first, std::span<E> values) const {
+    for_each_shard(shards_, first, std::ssize(values), [&](std::int64_t shard, std::int64_t part, std::int64_t count) {
+        const E* home = state_at_home<E>(*memory_, shards_, StateArray::kMaster, shard) + (part - shards_.first(shard));
+        E* to = values.data() + (part - first);
+        if (shard < shards_.resident) {
+            OOMB_CUDA(cudaMemcpy(to, home, count * sizeof(E), cudaMemcpyDeviceToHost));
+        } else {
+            std::copy_n(home, count, to);
+        }
+    });
+}
+
+// From values on the device.
+template <class T>
+template <class E>
+void CudaBackend<T>::put_masters_of_device(std::int64_t first, const E* values, std::int64_t count) {
     copies_.clear();
     for_each_shard(shards_, first, count, [&](std::int64_t shard, std::int64_t begin, std::int64_t size) {
-        A* home = state_at_home<A>(*memory_, shards_, StateArray::kMaster, shard) + (begin - shards_.first(shard));
-        const A* from = values + (begin - first);
-        const auto bytes = size * static_cast<std::int64_t>(sizeof(A));
+        E* home = state_at_home<E>(*memory_, shards_, StateArray::kMaster, shard) + (begin - shards_.first(shard));
+        const E* from = values + (begin - first);
+        const auto bytes = size * static_cast<std::int64_t>(sizeof(E));
         if (shard < shards_.resident) {
             OOMB_CUDA(cudaMemcpyAsync(home, from, bytes, cudaMemcpyDeviceToDevice, stream()));
         } else {
@@ -178,69 +221,90 @@ void CudaBackend<T>::put_master(std::int64_t first, const A* values, std::int64_
     });
     OOMB_CUDA(cudaStreamSynchronize(stream()));  // what the copies read
     streams_->copy(device::Direction::kDeviceToHost, copies_);
+    wait_idle();  // `values` may change then
+}
+
+// Drawn piece by piece where the gradients will be, for a step clears those before it adds to them: the masters, and
+// behind them the remainders.
+template <class T>
+void CudaBackend<T>::draw_weights(std::size_t parameter, std::uint64_t key) {
+    const std::int64_t elements = layout_.parameters()[parameter].elements, offset = layout_.offset(parameter);
+    T* weights = memory_->idle<T>(RegionName::kWeights) + offset;
+    if (!shards_.has_master()) {
+        kernels::cuda::fill_normal<T>(weights, elements, kInitialStd, key, stream());
+        return;
+    }
+    if constexpr (!std::is_same_v<T, A>) {
+        constexpr auto kRoom = static_cast<std::int64_t>(sizeof(A) + sizeof(std::uint16_t));
+        const std::int64_t most = region_of(plan_.regions, RegionName::kGradients).total_bytes() / kRoom;
+        A* masters = memory_->idle<A>(RegionName::kGradients);
+        auto* remainders = reinterpret_cast<std::uint16_t*>(masters + most);
+        for (std::int64_t first = 0; first < elements; first += most) {
+            const std::int64_t count = std::min(most, elements - first);
+            kernels::cuda::fill_normal<A>(masters, count, kInitialStd, key, stream(), first);
+            if (shards_.splits_master()) {
+                kernels::cuda::split_masters(masters, weights + first, remainders, count, stream());
+                put_masters_of_device<std::uint16_t>(offset + first, remainders, count);
+            } else {
+                kernels::cuda::convert<A, T>(masters, weights + first, count, stream());
+                put_masters_of_device<A>(offset + first, masters, count);
+            }
+        }
+    }
 }
 
 template <class T>
 bool CudaBackend<T>::randomize_weights(std::uint64_t seed) {
     for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
         const ParameterInfo& parameter = layout_.parameters()[i];
-        if (is_norm(parameter.kind) || is_bias(parameter.kind)) {
+        if (is_vector(parameter.kind)) {
             const std::vector<float> values(parameter.elements, is_norm(parameter.kind) ? 1.0F : 0.0F);
             set_weight(i, std::as_bytes(std::span(values)), DType::kF32);
-            continue;
-        }
-        const std::uint64_t key = stream_key(seed, parameter.name);
-        T* weights = memory_->idle<T>(RegionName::kWeights) + layout_.offset(i);
-        if (!shards_.has_master()) {
-            kernels::cuda::fill_normal<T>(weights, parameter.elements, kInitialStd, key, stream());
-            continue;
-        }
-        // Drawn where the gradients will be, for a step clears those before it adds to them.
-        if constexpr (!std::is_same_v<T, A>) {
-            A* master = memory_->idle<A>(RegionName::kGradients) + layout_.offset(i);
-            kernels::cuda::fill_normal<A>(master, parameter.elements, kInitialStd, key, stream());
-            kernels::cuda::convert<A, T>(master, weights, parameter.elements, stream());
-            put_master(layout_.offset(i), master, parameter.elements);
+        } else {
+            draw_weights(i, stream_key(seed, parameter.name));
         }
     }
     wait_idle();
     return true;
 }
 
+// [elements of the parameter] on the device.
 template <class T>
 template <class E>
-TensorValues CudaBackend<T>::read_back(RegionName region, std::size_t parameter) {
+TensorValues CudaBackend<T>::read_back(const E* values, std::size_t parameter) {
     const std::int64_t elements = layout_.parameters()[parameter].elements;
     values_.resize(elements * sizeof(E));
-    OOMB_CUDA(cudaMemcpy(values_.data(), memory_->idle<E>(region) + layout_.offset(parameter), values_.size(),
-                         cudaMemcpyDeviceToHost));
+    OOMB_CUDA(cudaMemcpy(values_.data(), values, values_.size(), cudaMemcpyDeviceToHost));
     return TensorValues(std::span<const E>(reinterpret_cast<const E*>(values_.data()), elements));
 }
 
 // The master weights where there are some: nothing that the optimizer did is lost.
 template <class T>
 TensorValues CudaBackend<T>::weight(std::size_t parameter) {
-    if (!shards_.has_master()) {
-        return read_back<T>(RegionName::kWeights, parameter);
-    }
     const std::int64_t elements = layout_.parameters()[parameter].elements, offset = layout_.offset(parameter);
-    values_.resize(elements * sizeof(A));
-    for_each_shard(shards_, offset, elements, [&](std::int64_t shard, std::int64_t first, std::int64_t count) {
-        const A* home =
-            state_at_home<A>(*memory_, shards_, StateArray::kMaster, shard) + (first - shards_.first(shard));
-        std::byte* to = values_.data() + (first - offset) * sizeof(A);
-        if (shard < shards_.resident) {
-            OOMB_CUDA(cudaMemcpy(to, home, count * sizeof(A), cudaMemcpyDeviceToHost));
-        } else {
-            std::memcpy(to, home, count * sizeof(A));
+    const T* stored = memory_->idle<T>(RegionName::kWeights) + offset;
+    if constexpr (!std::is_same_v<T, A>) {
+        if (shards_.splits_master()) {
+            std::vector<std::uint16_t> remainders(elements);
+            get_masters<std::uint16_t>(offset, remainders);
+            const TensorValues weights = read_back(stored, parameter);
+            masters_ = join_weights({reinterpret_cast<const T*>(weights.bytes.data()), remainders.size()}, remainders);
+            return TensorValues(std::span<const A>(masters_));
         }
-    });
-    return TensorValues(std::span<const A>(reinterpret_cast<const A*>(values_.data()), elements));
+        if (shards_.has_master()) {
+            masters_.resize(elements);
+            get_masters<A>(offset, masters_);
+            return TensorValues(std::span<const A>(masters_));
+        }
+    }
+    return read_back(stored, parameter);
 }
 
 template <class T>
 TensorValues CudaBackend<T>::gradient(std::size_t parameter) {
-    return read_back<A>(RegionName::kGradients, parameter);
+    const auto start = [&]<class E>(const GradientPlace& place) { return memory_->idle<E>(place.region); };
+    return visit_gradient<T>(gradient_places_.of(parameter), start,
+                             [&](const auto* values) { return read_back(values, parameter); });
 }
 
 template <class T>
@@ -254,21 +318,29 @@ StepSums CudaBackend<T>::sums() const {
 template <class T>
 NonFinite CudaBackend<T>::find_non_finite() const {
     auto* found = &memory_->idle<Scalars>(RegionName::kScalars)->non_finite_index;
-    const auto search = [&](const auto* values, const char* what) -> NonFinite {
+    const auto find = [&](const auto* values, const char* what, const ParameterInfo& parameter) -> NonFinite {
+        kernels::cuda::find_non_finite(values, parameter.elements, found, stream());
+        std::int64_t index = -1;
+        OOMB_CUDA(cudaMemcpyAsync(&index, found, sizeof index, cudaMemcpyDeviceToHost, stream()));
+        OOMB_CUDA(cudaStreamSynchronize(stream()));
+        return index < 0 ? NonFinite{} : NonFinite{fmt::format("{} {}", what, parameter.name), index};
+    };
+    const auto search = [&](const auto& find_in) -> NonFinite {
         for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
-            const ParameterInfo& parameter = layout_.parameters()[i];
-            kernels::cuda::find_non_finite(values + layout_.offset(i), parameter.elements, found, stream());
-            std::int64_t index = -1;
-            OOMB_CUDA(cudaMemcpyAsync(&index, found, sizeof index, cudaMemcpyDeviceToHost, stream()));
-            OOMB_CUDA(cudaStreamSynchronize(stream()));
-            if (index >= 0) {
-                return {fmt::format("{} {}", what, parameter.name), index};
+            if (NonFinite bad = find_in(i, layout_.parameters()[i]); !bad.tensor.empty()) {
+                return bad;
             }
         }
         return {};
     };
-    const NonFinite in_weights = search(memory_->idle<T>(RegionName::kWeights), "weight");
-    return in_weights.tensor.empty() ? search(memory_->idle<A>(RegionName::kGradients), "gradient of") : in_weights;
+    const auto start = [&]<class E>(const GradientPlace& place) { return memory_->idle<E>(place.region); };
+    const NonFinite in_weights = search([&](std::size_t i, const ParameterInfo& parameter) {
+        return find(memory_->idle<T>(RegionName::kWeights) + layout_.offset(i), "weight", parameter);
+    });
+    return !in_weights.tensor.empty() ? in_weights : search([&](std::size_t i, const ParameterInfo& parameter) {
+        return visit_gradient<T>(gradient_places_.of(i), start,
+                                 [&](const auto* values) { return find(values, "gradient of", parameter); });
+    });
 }
 
 template <class T>
@@ -277,8 +349,10 @@ const T* CudaBackend<T>::weight(const Issued& issued, ParameterKind kind, std::i
 }
 
 template <class T>
-typename CudaBackend<T>::A* CudaBackend<T>::gradient(const Issued& issued, ParameterKind kind, std::int64_t layer) {
-    return memory_->write<A>(issued, RegionName::kGradients, layout_.elements()) + layout_.offset(kind, layer);
+typename CudaBackend<T>::A* CudaBackend<T>::vector_gradient(const Issued& issued, ParameterKind kind,
+                                                            std::int64_t layer) {
+    const GradientPlace place = gradient_places_.of(layout_.index(kind, layer));
+    return memory_->write<A>(issued, place.region, place.region_elements) + place.first;
 }
 
 template <class T>

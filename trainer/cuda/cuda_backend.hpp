@@ -16,8 +16,10 @@
 #include "runtime/schedule/region_sizes.hpp"
 #include "trainer/cuda/cudnn_attention.hpp"
 #include "trainer/cuda/engine_streams.hpp"
+#include "trainer/cuda/make_cuda_backend.hpp"
 #include "trainer/cuda/matrix_product.hpp"
 #include "trainer/executor/backend.hpp"
+#include "trainer/executor/gradient_places.hpp"
 #include "trainer/executor/optimizer_states.hpp"
 #include "trainer/executor/planned_memory.hpp"
 
@@ -26,7 +28,7 @@ namespace oomb::trainer {
 struct CudaBackendOptions {
     EngineStreamsOptions streams;
     bool plain_attention = false;  // our plain kernels instead of cuDNN; always so in fp32
-    std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress;  // of reserving host memory
+    StartProgress progress;
 };
 
 // The scalars region.
@@ -41,8 +43,10 @@ class CudaBackend : public Backend {
     using A = kernels::Accumulator<T>;
 
   public:
-    // `plan` outlives the backend. Opens the GPU, reserves both arenas, prepares cuDNN for the windows of the plan's
-    // context. Throws DeviceUnavailableError, DoesNotFitError, CudaError. Weights start undefined, the rest zero.
+    // `plan` outlives the backend. Opens the GPU, reserves both arenas, and rehearses: one operation of every shape
+    // that a step of the plan's context has is carried out on zeros, so that such a step makes no plan of a library's
+    // and loads no kernel. Throws DeviceUnavailableError, DoesNotFitError, CudaError; Error where a library refuses a
+    // shape. Weights start undefined, the rest zero.
     explicit CudaBackend(const schedule::Plan& plan, CudaBackendOptions options = {});
     ~CudaBackend() override;
 
@@ -55,13 +59,15 @@ class CudaBackend : public Backend {
     bool randomize_weights(std::uint64_t seed) override;
     TensorValues weight(std::size_t parameter) override;
     TensorValues gradient(std::size_t parameter) override;
-    // Where they lie in GPU memory, in the order of layout(). Only while idle.
+    // Where they lie in GPU memory, in the order of layout(). Only while idle, and without bf16 gradients.
     A* gradients() { return memory_->template idle<A>(schedule::RegionName::kGradients); }
     StepSums sums() const override;
     NonFinite find_non_finite() const override;
     double phase_seconds(schedule::Phase phase) const override { return streams_->phase_seconds(phase); }
     std::int64_t touched_bytes(Tier tier) const override { return memory_->touched_bytes(tier); }
     std::int64_t library_peak_bytes() const override { return 0; }  // libraries work inside the arena
+    std::int64_t library_plans() const override;
+    double preparation_seconds() const override { return preparation_seconds_; }
 
     std::string device_name() const override { return device_.name; }
     CopyTotals copied(schedule::Engine engine) const override { return streams_->copied(engine); }
@@ -74,8 +80,10 @@ class CudaBackend : public Backend {
     using Issued = issue::IssuedOperation;
 
     // cuda_backend.cpp
-    void prepare_attention();
     void check_workspaces() const;
+    void map_arenas();
+    void clear();
+    void rehearse();
 
     // linear.cpp
     void linear_qkv(const Issued& issued);
@@ -126,19 +134,34 @@ class CudaBackend : public Backend {
     void copy_state(const Issued& issued);
 
     const T* weight(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
-    A* gradient(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
+    // visit(pointer to its first element), in the type in which it is stored.
+    template <class Visit>
+    void write_gradient(const Issued& issued, ParameterKind kind, std::int64_t layer, const Visit& visit) {
+        const auto start = [&]<class E>(const GradientPlace& place) {
+            return memory_->write<E>(issued, place.region, place.region_elements);
+        };
+        visit_gradient<T>(gradient_places_.of(layout_.index(kind, layer)), start, visit);
+    }
+    A* vector_gradient(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
     std::int64_t row_in_chunk(const Issued& issued) const;
     std::byte* workspace(std::int64_t part) const;
-    void put_master(std::int64_t first, const A* values, std::int64_t count);
+    template <class E>
+    void put_masters(std::int64_t first, std::span<const E> values);
+    template <class E>
+    void get_masters(std::int64_t first, std::span<E> values) const;
+    template <class E>
+    void put_masters_of_device(std::int64_t first, const E* values, std::int64_t count);
+    void draw_weights(std::size_t parameter, std::uint64_t key);
     cudaStream_t stream() const { return streams_->compute(); }
     template <class E>
-    TensorValues read_back(schedule::RegionName region, std::size_t parameter);
+    TensorValues read_back(const E* values, std::size_t parameter);
 
     const schedule::Plan& plan_;
     const ModelShape& model_;
     const schedule::Workspace workspace_;
     const schedule::AttentionScratch scratch_;
     ParameterLayout layout_;
+    GradientPlaces gradient_places_;
     const schedule::OptimizerShards shards_;
     RopeFrequencies frequencies_;
     CudaBackendOptions options_;
@@ -151,9 +174,11 @@ class CudaBackend : public Backend {
     std::unique_ptr<MatrixProducts> products_;
     std::unique_ptr<CudnnAttention> library_attention_;  // null: plain kernels only
     std::vector<device::Copy> copies_;                   // of one operation, reused
-    std::vector<std::byte> values_;                      // what weight() and gradient() return
+    std::vector<std::byte> values_;                      // what weight() and gradient() return, and
+    std::vector<A> masters_;                             // weight() where there are master weights
     StepSettings settings_;
     double gradient_scale_ = 1.0;  // of the step's clipping
+    double preparation_seconds_ = 0.0;
 };
 
 extern template class CudaBackend<BFloat16>;

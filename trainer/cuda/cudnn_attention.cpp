@@ -171,6 +171,10 @@ std::int64_t CudnnAttention::prepare_backward(const AttentionWindow& window) {
     return impl_->backward_graph(window).workspace_bytes;
 }
 
+std::int64_t CudnnAttention::graphs() const {
+    return static_cast<std::int64_t>(impl_->forward.size() + impl_->backward.size());
+}
+
 namespace {
 
 void* operand(const void* pointer) {

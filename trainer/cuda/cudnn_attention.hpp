@@ -35,7 +35,7 @@ struct CudnnBackward {
     BFloat16 *dq = nullptr, *dk = nullptr, *dv = nullptr;
 };
 
-// Used by one thread. The first call for a window builds its plan (half a second); prepare() does that beforehand.
+// Used by one thread. The first call for a window builds its graph (half a second).
 class CudnnAttention {
   public:
     CudnnAttention(cudaStream_t stream, bool deterministic);
@@ -50,6 +50,9 @@ class CudnnAttention {
     // `workspace` has the bytes that prepare_* said, at 256 bytes. Throws Error with cuDNN's text.
     void forward(const AttentionWindow& window, const CudnnForward& args, void* workspace);
     void backward(const AttentionWindow& window, const CudnnBackward& args, void* workspace);
+
+    // Windows that a graph has been built for, forward and backward each.
+    std::int64_t graphs() const;
 
   private:
     struct Impl;

@@ -101,20 +101,22 @@ void CudaBackend<T>::linear_weight_gradient(const Issued& issued) {
     const auto& cost = std::get<schedule::GemmCost>(issued.operation.cost);
     const std::int64_t layer = regions.in_layer ? issued.operation.id.layer : -1;
     const T* dy = memory_->read<T>(issued, regions.output_gradient, cost.k * cost.m);
-    A* dw = gradient(issued, regions.weight, layer);
-    products_->multiply({.form = ProductForm::kWeightGradient,
-                         .m = cost.m,
-                         .n = cost.n,
-                         .k = cost.k,
-                         .a = {dy, cost.m},
-                         .b = {memory_->read<T>(issued, regions.input, cost.k * cost.n), cost.n},
-                         .addend = dw,
-                         .d = dw,
-                         .d_stride = cost.n,
-                         .input = kTypeOf<T>,
-                         .output = DType::kF32});
+    const T* x = memory_->read<T>(issued, regions.input, cost.k * cost.n);
+    write_gradient(issued, regions.weight, layer, [&]<class G>(G* dw) {
+        products_->multiply({.form = ProductForm::kWeightGradient,
+                             .m = cost.m,
+                             .n = cost.n,
+                             .k = cost.k,
+                             .a = {dy, cost.m},
+                             .b = {x, cost.n},
+                             .addend = dw,
+                             .d = dw,
+                             .d_stride = cost.n,
+                             .input = kTypeOf<T>,
+                             .output = kTypeOf<G>});
+    });
     if (model_.output_bias && regions.weight == ParameterKind::kOWeight) {
-        kernels::cuda::add_column_sums<T>(dy, cost.k, cost.m, gradient(issued, ParameterKind::kOBias, layer),
+        kernels::cuda::add_column_sums<T>(dy, cost.k, cost.m, vector_gradient(issued, ParameterKind::kOBias, layer),
                                           workspace(workspace_.library), stream());
     }
 }

@@ -4,8 +4,7 @@
 
 namespace oomb::trainer {
 
-std::unique_ptr<Backend> make_cuda_backend(const schedule::Plan& plan,
-                                           std::function<void(std::int64_t, std::int64_t)> progress) {
+std::unique_ptr<Backend> make_cuda_backend(const schedule::Plan& plan, StartProgress progress) {
     CudaBackendOptions options;
     options.progress = std::move(progress);
     if (plan.run.compute == DType::kF32) {

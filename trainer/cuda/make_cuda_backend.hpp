@@ -8,8 +8,13 @@
 
 namespace oomb::trainer {
 
-// `progress` is told how much of the host memory has been reserved. Throws as CudaBackend's constructor.
-std::unique_ptr<Backend> make_cuda_backend(
-    const schedule::Plan& plan, std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> progress);
+// Told how far the start is; either may be empty.
+struct StartProgress {
+    std::function<void(std::int64_t done_bytes, std::int64_t total_bytes)> reserving;  // host memory
+    std::function<void(std::int64_t done, std::int64_t total)> preparing;              // shapes of operations
+};
+
+// Throws as CudaBackend's constructor.
+std::unique_ptr<Backend> make_cuda_backend(const schedule::Plan& plan, StartProgress progress);
 
 }  // namespace oomb::trainer

@@ -49,6 +49,7 @@ struct Destroyer {
 template <class T, cublasStatus_t (*Destroy)(T)>
 using Handle = std::unique_ptr<std::remove_pointer_t<T>, Destroyer<T, Destroy>>;
 using LayoutHandle = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using DescriptionHandle = Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 
 // cuBLASLt is column-major: a row-major [rows, columns] matrix is its [columns, rows].
 LayoutHandle layout(DType type, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
@@ -72,6 +73,30 @@ Shapes shapes_of(const Product& p) {
     }
 }
 
+// In column-major terms d^T = b' a': the operands change places, and those that are read transposed above are read as
+// they lie, and the other way round.
+DescriptionHandle describe(const Product& p) {
+    const bool wide = p.input == DType::kF64;
+    cublasLtMatmulDesc_t made = nullptr;
+    OOMB_CUBLASLT(cublasLtMatmulDescCreate(&made, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                                           wide ? CUDA_R_64F : CUDA_R_32F));
+    DescriptionHandle description(made);
+    const cublasOperation_t first = p.form == ProductForm::kOutput ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t second = p.form == ProductForm::kWeightGradient ? CUBLAS_OP_T : CUBLAS_OP_N;
+    OOMB_CUBLASLT(cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first));
+    OOMB_CUBLASLT(cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
+    return description;
+}
+
+// Ways in which parts of a split sum may be added up. Those of a gradient in bf16 stay fp32: it is rounded once.
+std::uint32_t reduction_schemes(const Product& p, bool deterministic) {
+    if (deterministic) {
+        return CUBLASLT_REDUCTION_SCHEME_NONE;
+    }
+    const bool bf16_gradient = p.form == ProductForm::kWeightGradient && p.output == DType::kBF16;
+    return bf16_gradient ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_MASK;
+}
+
 }  // namespace
 
 struct MatrixProducts::Key {
@@ -84,7 +109,7 @@ struct MatrixProducts::Key {
 };
 
 struct MatrixProducts::Plan {
-    Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> description;
+    DescriptionHandle description;
     LayoutHandle a, b, d;
     cublasLtMatmulAlgo_t algorithm{};
 };
@@ -98,8 +123,6 @@ MatrixProducts::~MatrixProducts() {
     cublasLtDestroy(handle_);
 }
 
-// In column-major terms d^T = b' a': the operands change places, and those that are read transposed above are read as
-// they lie, and the other way round.
 const MatrixProducts::Plan& MatrixProducts::plan_of(const Product& p) {
     const Key key{p.form,
                   p.input,
@@ -120,15 +143,7 @@ const MatrixProducts::Plan& MatrixProducts::plan_of(const Product& p) {
         return *found->second;
     }
     auto plan = std::make_unique<Plan>();
-    const bool wide = p.input == DType::kF64;
-    cublasLtMatmulDesc_t description = nullptr;
-    OOMB_CUBLASLT(cublasLtMatmulDescCreate(&description, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                                           wide ? CUDA_R_64F : CUDA_R_32F));
-    plan->description.reset(description);
-    const cublasOperation_t first = p.form == ProductForm::kOutput ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasOperation_t second = p.form == ProductForm::kWeightGradient ? CUBLAS_OP_T : CUBLAS_OP_N;
-    OOMB_CUBLASLT(cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first));
-    OOMB_CUBLASLT(cublasLtMatmulDescSetAttribute(description, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
+    plan->description = describe(p);
     const Shapes shapes = shapes_of(p);
     plan->a = layout(p.input, shapes.a_rows, shapes.a_columns, p.a.stride);
     plan->b = layout(p.input, shapes.b_rows, shapes.b_columns, p.b.stride);
@@ -145,14 +160,12 @@ const MatrixProducts::Plan& MatrixProducts::plan_of(const Product& p) {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.a_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.c_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.d_alignment);
-    if (deterministic_) {
-        prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
-    }
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction_schemes(p, deterministic_));
     cublasLtMatmulHeuristicResult_t result{};
     int results = 0;
     const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(handle_, description, plan->b.get(), plan->a.get(), plan->d.get(), plan->d.get(),
-                                       preference, 1, &result, &results);
+        cublasLtMatmulAlgoGetHeuristic(handle_, plan->description.get(), plan->b.get(), plan->a.get(), plan->d.get(),
+                                       plan->d.get(), preference, 1, &result, &results);
     if (status != CUBLAS_STATUS_SUCCESS || results == 0) {
         fail<Error>("cuBLASLt knows no algorithm for a product of [{}, {}] over {} with {} inputs and {} outputs ({})",
                     p.m, p.n, p.k, name_of(p.input), name_of(p.output), cublasLtGetStatusName(status));

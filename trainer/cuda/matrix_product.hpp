@@ -36,7 +36,7 @@ struct Product {
     DType output = DType::kBF16;  // of the addend and d
 };
 
-// Sums run in fp32 (bf16 inputs) or the inputs' own type; fp32 is never rounded to TF32, and long sums of it are sums
+// Sums run in fp32 (bf16 inputs) or the inputs' own type, a weight gradient in bf16 is rounded once, addend and all; fp32 is never rounded to TF32, and long sums of it are sums
 // of short ones. Used by one thread.
 class MatrixProducts {
   public:
@@ -49,6 +49,8 @@ class MatrixProducts {
     // Enqueues the product. The first of a shape chooses an algorithm, which it keeps; no memory of the GPU is
     // allocated. Throws Error naming shape and types when cuBLASLt refuses.
     void multiply(const Product& product);
+    // Shapes, alignments and types that an algorithm has been chosen for.
+    std::int64_t plans() const { return static_cast<std::int64_t>(plans_.size()); }
 
   private:
     struct Plan;

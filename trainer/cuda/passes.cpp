@@ -15,8 +15,14 @@ using enum schedule::RegionName;
 
 template <class T>
 void CudaBackend<T>::zero_gradients(const Issued& issued) {
-    A* gradients = memory_->write<A>(issued, kGradients, layout_.elements());
-    OOMB_CUDA(cudaMemsetAsync(gradients, 0, layout_.elements() * sizeof(A), stream()));
+    const auto start = [&]<class E>(const GradientPlace& place) {
+        return memory_->write<E>(issued, place.region, place.region_elements);
+    };
+    gradient_places_.for_each_region([&](const GradientPlace& region) {
+        visit_gradient<T>(region, start, [&]<class E>(E* values) {
+            OOMB_CUDA(cudaMemsetAsync(values, 0, region.region_elements * sizeof(E), stream()));
+        });
+    });
     OOMB_CUDA(cudaMemsetAsync(memory_->write<Scalars>(issued, kScalars, 1), 0, sizeof(Scalars), stream()));
 }
 
@@ -35,13 +41,15 @@ void CudaBackend<T>::embedding(const Issued& issued) {
 template <class T>
 void CudaBackend<T>::embedding_backward(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows;
-    kernels::cuda::embedding_backward<T>({.tokens = memory_->read<std::int32_t>(issued, kTokens, rows),
-                                          .dy = memory_->read<T>(issued, kStreamGradient, rows * model_.hidden),
-                                          .d_table = gradient(issued, ParameterKind::kEmbedding),
-                                          .rows = rows,
-                                          .vocab = model_.vocab,
-                                          .width = model_.hidden},
-                                         stream());
+    write_gradient(issued, ParameterKind::kEmbedding, -1, [&]<class G>(G* d_table) {
+        kernels::cuda::embedding_backward<T, G>({.tokens = memory_->read<std::int32_t>(issued, kTokens, rows),
+                                                 .dy = memory_->read<T>(issued, kStreamGradient, rows * model_.hidden),
+                                                 .d_table = d_table,
+                                                 .rows = rows,
+                                                 .vocab = model_.vocab,
+                                                 .width = model_.hidden},
+                                                stream());
+    });
 }
 
 template <class T>
@@ -71,7 +79,7 @@ void CudaBackend<T>::norm_backward(const Issued& issued) {
          .x = memory_->read<T>(issued, regions.input, (first + rows) * hidden) + first * hidden,
          .weight = weight(issued, regions.weight, layer),
          .dx = memory_->write<T>(issued, kStreamGradient, (first + rows) * hidden) + first * hidden,
-         .d_weight = gradient(issued, regions.weight, layer),
+         .d_weight = vector_gradient(issued, regions.weight, layer),
          .rows = rows,
          .width = hidden,
          .eps = model_.rms_norm_eps,
@@ -124,8 +132,14 @@ template <class T>
 void CudaBackend<T>::gradient_norm(const Issued& issued) {
     double* sum = &memory_->write<Scalars>(issued, kScalars, 1)->gradient_squares;
     OOMB_CUDA(cudaMemsetAsync(sum, 0, sizeof *sum, stream()));
-    kernels::cuda::sum_of_squares<A>(memory_->read<A>(issued, kGradients, layout_.elements()), layout_.elements(), sum,
-                                     workspace(workspace_.library), stream());
+    const auto start = [&]<class E>(const GradientPlace& place) {
+        return memory_->read<E>(issued, place.region, place.region_elements);
+    };
+    gradient_places_.for_each_region([&](const GradientPlace& region) {
+        visit_gradient<T>(region, start, [&](const auto* values) {
+            kernels::cuda::sum_of_squares(values, region.region_elements, sum, workspace(workspace_.library), stream());
+        });
+    });
 }
 
 // One shard. The first is issued when gradients and norm are known to the host, where clipping is decided; the others
@@ -136,7 +150,9 @@ void CudaBackend<T>::optimizer(const Issued& issued) {
     if (shard == 0) {
         gradient_scale_ = clipping_scale(settings_, sums().gradient_squares);
     }
-    const A* gradients = memory_->read<A>(issued, kGradients, elements);
+    const auto start = [&]<class E>(const GradientPlace& place) {
+        return memory_->read<E>(issued, place.region, place.region_elements);
+    };
     T* weights = memory_->write<T>(issued, kWeights, elements);
     const ShardStates<A> states = states_of<A>(*memory_, issued, shards_);
     const std::int64_t begin = shards_.first(shard), count = shards_.size(shard);
@@ -144,10 +160,13 @@ void CudaBackend<T>::optimizer(const Issued& issued) {
         OOMB_CUDA(cudaMemsetAsync(states.m, 0, count * sizeof(A), stream()));
         OOMB_CUDA(cudaMemsetAsync(states.v, 0, count * sizeof(A), stream()));
     }
-    layout_.for_each_part(begin, count, [&](const ParameterInfo& parameter, std::int64_t first, std::int64_t size) {
-        kernels::cuda::adamw_step<T>(adamw_operands<T>(states, first - begin, size, parameter, settings_,
-                                                       gradient_scale_, weights + first, gradients + first),
-                                     stream());
+    layout_.for_each_part(begin, count, [&](std::size_t parameter, std::int64_t first, std::int64_t size) {
+        visit_gradient<T>(gradient_places_.of(parameter), start, [&]<class G>(const G* gradient) {
+            kernels::cuda::adamw_step(
+                adamw_operands<T, G>(states, first - begin, size, layout_.parameters()[parameter], settings_,
+                                     gradient_scale_, weights + first, gradient + (first - layout_.offset(parameter))),
+                stream());
+        });
     });
 }
 

@@ -89,6 +89,12 @@ class Backend : public issue::IssuedSink, public issue::PageListSource {
     // Most bytes that libraries held at once outside the arenas.
     virtual std::int64_t library_peak_bytes() const = 0;
 
+    // Algorithms and graphs that libraries have made for shapes since the start. A step whose sequences have the plan's
+    // context makes none; a shape that a shorter one brings is prepared when it comes.
+    virtual std::int64_t library_plans() const { return 0; }
+    // What preparing took, before the backend was there.
+    virtual double preparation_seconds() const { return 0.0; }
+
     // Fills all weights where they lie, with the distribution of random_values() but numbers of the device's own.
     // False: not supported, the caller sets them one by one.
     virtual bool randomize_weights(std::uint64_t /*seed*/) { return false; }

@@ -74,7 +74,7 @@ StepResult Executor::compute_gradients(std::span<const SequenceView> sequences, 
     settings.loss_scale = 1.0 / static_cast<double>(result.valid_targets);
     backend_.set_step(settings);
     for (std::size_t i = 0; i < sequences.size(); ++i) {
-        run_sequence(sequences[i], static_cast<std::int64_t>(i));
+        run_sequence(sequences[i], static_cast<std::int64_t>(i), static_cast<std::int64_t>(sequences.size()));
     }
     NormFilter norm(issuer_, true);
     schedule::generate_optimizer(schedule::StepShape(plan_.model, plan_.run), norm);
@@ -94,14 +94,14 @@ void Executor::update_weights() {
     backend_.wait_idle();
 }
 
-void Executor::run_sequence(const SequenceView& sequence, std::int64_t index) {
+void Executor::run_sequence(const SequenceView& sequence, std::int64_t index, std::int64_t count) {
     backend_.wait_idle();  // the sequence before still reads its tokens
     backend_.set_sequence(sequence.tokens, sequence.targets);
     RunConfiguration run = plan_.run;
     run.context_tokens = static_cast<std::int64_t>(sequence.tokens.size());
     const schedule::StepShape step(plan_.model, run);
     StoppableSink sink(issuer_, stop_);
-    schedule::SequenceGenerator(step, index, index == 0, sink).generate();
+    schedule::SequenceGenerator(step, index, count, sink).generate();
 }
 
 void Executor::check_finite(const StepSums& sums) const {

@@ -47,7 +47,7 @@ class Executor {
     const issue::Movement& scheduled(schedule::Engine engine) const { return counter_.total(engine); }
 
   private:
-    void run_sequence(const SequenceView& sequence, std::int64_t index);
+    void run_sequence(const SequenceView& sequence, std::int64_t index, std::int64_t count);
     void check_finite(const StepSums& sums) const;
 
     const schedule::Plan& plan_;

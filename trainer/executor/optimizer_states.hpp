@@ -1,8 +1,11 @@
 #pragma once
-// Where the optimizer's states lie: m, v and master weights of a shard, at home or in the slot that it was fetched to.
-// The same on every device. A is the accumulator type.
+// Where the optimizer's states lie: m, v and master weights (or their remainders) of a shard, at home or in the slot
+// that it was fetched to. The same on every device. A is the accumulator type.
 
+#include <algorithm>
 #include <cmath>
+#include <span>
+#include <vector>
 
 #include "kernels/optimizer.hpp"
 #include "runtime/schedule/optimizer_schedule.hpp"
@@ -18,7 +21,8 @@ template <class A>
 struct ShardStates {
     A* m = nullptr;
     A* v = nullptr;
-    A* master = nullptr;  // null where the weights themselves are in the accumulator type
+    A* master = nullptr;                  // null where they are split, or the weights are in the accumulator type
+    std::uint16_t* remainders = nullptr;  // of split master weights, else null
 };
 
 // For an optimizer operation: its part is the shard.
@@ -27,27 +31,43 @@ ShardStates<A> states_of(PlannedMemory& memory, const issue::IssuedOperation& is
                          const schedule::OptimizerShards& shards) {
     using enum schedule::RegionName;
     const std::int64_t shard = issued.operation.id.part;
+    ShardStates<A> states;
+    std::byte* masters = nullptr;
     if (shard >= shards.resident) {
-        A* slot = memory.write<A>(issued, kOptimizerShard, shards.arrays * shards.elements);
-        return {slot, slot + shards.elements, shards.has_master() ? slot + 2 * shards.elements : nullptr};
+        std::byte* slot = memory.write<std::byte>(issued, kOptimizerShard, shards.slot_bytes());
+        states.m = reinterpret_cast<A*>(slot);
+        states.v = states.m + shards.elements;
+        masters = slot + 2 * shards.elements * shards.moment_bytes;
+    } else {
+        const std::int64_t first = shards.first(shard), resident = shards.resident_elements();
+        states.m = memory.write<A>(issued, kMoments, 2 * resident) + first;
+        states.v = states.m + resident;
+        if (shards.has_master()) {
+            masters = memory.write<std::byte>(issued, kMasterWeights, resident * shards.master_bytes) +
+                      first * shards.master_bytes;
+        }
     }
-    const std::int64_t first = shards.first(shard), resident = shards.resident_elements();
-    A* moments = memory.write<A>(issued, kMoments, 2 * resident);
-    A* master = shards.has_master() ? memory.write<A>(issued, kMasterWeights, resident) + first : nullptr;
-    return {moments + first, moments + resident + first, master};
+    if (shards.splits_master()) {
+        states.remainders = reinterpret_cast<std::uint16_t*>(masters);
+    } else if (shards.has_master()) {
+        states.master = reinterpret_cast<A*>(masters);
+    }
+    return states;
 }
 
-// From outside of operations, while idle: an array of a shard at home, in HBM for the resident ones.
-template <class A>
-A* state_at_home(const PlannedMemory& memory, const schedule::OptimizerShards& shards, StateArray array,
+// From outside of operations, while idle: an array of a shard at home, in HBM for the resident ones. E is A, or
+// std::uint16_t for kMaster of split masters.
+template <class E>
+E* state_at_home(const PlannedMemory& memory, const schedule::OptimizerShards& shards, StateArray array,
                  std::int64_t shard) {
     using enum schedule::RegionName;
     const auto which = static_cast<std::int64_t>(array);
     if (shard >= shards.resident) {
-        return memory.idle<A>(kHostStates) + ((shard - shards.resident) * shards.arrays + which) * shards.elements;
+        std::byte* slot = memory.idle<std::byte>(kHostStates) + (shard - shards.resident) * shards.slot_bytes();
+        return reinterpret_cast<E*>(slot + which * shards.elements * shards.moment_bytes);
     }
-    A* start = array == StateArray::kMaster ? memory.idle<A>(kMasterWeights)
-                                            : memory.idle<A>(kMoments) + which * shards.resident_elements();
+    E* start = array == StateArray::kMaster ? memory.idle<E>(kMasterWeights)
+                                            : memory.idle<E>(kMoments) + which * shards.resident_elements();
     return start + shards.first(shard);
 }
 
@@ -65,28 +85,49 @@ void for_each_shard(const schedule::OptimizerShards& shards, std::int64_t first,
 
 // AdamW's operands for `count` elements of one parameter, which begin `offset` elements into the shard. `weights` and
 // `gradient` point at the first of them.
-template <class T>
-kernels::AdamWStep<T> adamw_operands(const ShardStates<kernels::Accumulator<T>>& states, std::int64_t offset,
-                                     std::int64_t count, const ParameterInfo& parameter, const StepSettings& settings,
-                                     double gradient_scale, T* weights, const kernels::Accumulator<T>* gradient) {
-    kernels::AdamWStep<T> step{.gradient = gradient,
-                               .m = states.m + offset,
-                               .v = states.v + offset,
-                               .count = count,
-                               .step = settings.step,
-                               .learning_rate = settings.learning_rate,
-                               .beta1 = settings.beta1,
-                               .beta2 = settings.beta2,
-                               .eps = settings.epsilon,
-                               .weight_decay = parameter.decays ? settings.weight_decay : 0.0,
-                               .gradient_scale = gradient_scale};
+template <class T, class G>
+kernels::AdamWStep<T, G> adamw_operands(const ShardStates<kernels::Accumulator<T>>& states, std::int64_t offset,
+                                        std::int64_t count, const ParameterInfo& parameter,
+                                        const StepSettings& settings, double gradient_scale, T* weights,
+                                        const G* gradient) {
+    kernels::AdamWStep<T, G> step{.gradient = gradient,
+                                  .m = states.m + offset,
+                                  .v = states.v + offset,
+                                  .count = count,
+                                  .step = settings.step,
+                                  .learning_rate = settings.learning_rate,
+                                  .beta1 = settings.beta1,
+                                  .beta2 = settings.beta2,
+                                  .eps = settings.epsilon,
+                                  .weight_decay = parameter.decays ? settings.weight_decay : 0.0,
+                                  .gradient_scale = gradient_scale};
     if constexpr (std::is_same_v<T, kernels::Accumulator<T>>) {
         step.weights = weights;
     } else {
-        step.weights = states.master + offset;
         step.weights_copy = weights;
+        if (states.remainders != nullptr) {
+            step.remainders = states.remainders + offset;
+        } else {
+            step.weights = states.master + offset;
+        }
     }
     return step;
+}
+
+// Sets `weights` to the upper halves of split master weights and returns the remainders; and back.
+inline std::vector<std::uint16_t> split_weights(std::span<const float> masters, std::span<BFloat16> weights) {
+    std::vector<std::uint16_t> remainders(masters.size());
+    for (std::size_t i = 0; i < masters.size(); ++i) {
+        const kernels::SplitWeight split = kernels::split_weight(masters[i]);
+        weights[i] = split.weight;
+        remainders[i] = split.remainder;
+    }
+    return remainders;
+}
+inline std::vector<float> join_weights(std::span<const BFloat16> weights, std::span<const std::uint16_t> remainders) {
+    std::vector<float> masters(weights.size());
+    std::transform(weights.begin(), weights.end(), remainders.begin(), masters.begin(), kernels::join_weight);
+    return masters;
 }
 
 // What gradients of this global norm are multiplied by.

@@ -45,6 +45,7 @@ std::string to_json_line(const StepMetrics& metrics) {
                        {"flop_utilisation", or_null(flop_utilisation(metrics.use, metrics.peak_flops))},
                        {"seconds", seconds_json(metrics.use)},
                        {"copies", copies_json(metrics.use)},
+                       {"library_plans", metrics.use.library_plans},
                        {"device", device_json(metrics)},
                        {"peak_bytes",
                         {{"hbm", metrics.hbm_bytes},

@@ -21,7 +21,7 @@ class FlopSum : public schedule::OperationSink {
 
 double sequence_flops(const schedule::StepShape& step) {
     FlopSum flops;
-    schedule::SequenceGenerator(step, 0, false, flops).generate();
+    schedule::SequenceGenerator(step, 0, 1, flops).generate();
     return flops.sum;
 }
 

@@ -37,6 +37,7 @@ StepUse& StepUse::operator+=(const StepUse& other) {
     add(to_host, other.to_host);
     exposed_copy_seconds += other.exposed_copy_seconds;
     model_flops += other.model_flops;
+    library_plans += other.library_plans;
     return *this;
 }
 
@@ -70,6 +71,7 @@ StepUse RunMeter::now() {
     use.to_device = copies(Engine::kHostToDevice);
     use.to_host = copies(Engine::kDeviceToHost);
     use.exposed_copy_seconds = backend_.exposed_copy_seconds();
+    use.library_plans = backend_.library_plans();
     reading_ = backend_.device_reading();
     use.joules = reading_.joules;
     return use;
@@ -91,6 +93,7 @@ StepUse RunMeter::end_step(double seconds, std::int64_t tokens, double model_flo
     use.to_device = difference(use.to_device, start_.to_device);
     use.to_host = difference(use.to_host, start_.to_host);
     use.exposed_copy_seconds -= start_.exposed_copy_seconds;
+    use.library_plans -= start_.library_plans;
     use.joules = use.joules && start_.joules ? std::optional(*use.joules - *start_.joules) : std::nullopt;
     total_ += use;
     return use;

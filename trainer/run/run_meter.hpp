@@ -24,6 +24,7 @@ struct StepUse {
     CopyUse to_device, to_host;
     double exposed_copy_seconds = 0.0;  // compute waited for copies
     double model_flops = 0.0;           // runtime/core/model_flops.hpp
+    std::int64_t library_plans = 0;     // made within the step, Backend::library_plans()
     std::optional<double> joules;       // of the GPU; nothing where its driver does not count
 
     StepUse& operator+=(const StepUse& other);

@@ -64,6 +64,9 @@ Json report_json(const RunView& run) {
             {"seconds", seconds_json(total.seconds, total.phase_seconds)},
             {"predicted_step_seconds",
              predicted ? seconds_json(predicted->seconds, predicted->phase_seconds) : Json(nullptr)},
+            {"preparation",
+             {{"seconds", run.backend.preparation_seconds()},
+              {"library_plans", run.backend.library_plans() - total.library_plans}}},
             {"tokens_per_second", tokens_per_second(total)},
             {"model_flops", total.model_flops},
             {"peak_flops_per_second", or_null(run.options.peak_flops)},
@@ -151,6 +154,9 @@ std::string time_rows(const RunView& run) {
     for (int phase = 0; phase < kPhases; ++phase) {
         seconds(fmt::format("  {}", name_of(static_cast<Phase>(phase))), expected.phase_seconds[phase],
                 total.phase_seconds[phase]);
+    }
+    if (const double preparation = run.backend.preparation_seconds(); preparation > 0) {
+        text += text_row("preparation, once", "", format_duration(preparation));
     }
     text += text_row("throughput", "", fmt::format("{:.1f} tokens/s", tokens_per_second(total)));
     if (const auto share = flop_utilisation(total, run.options.peak_flops)) {

@@ -47,6 +47,10 @@ inline constexpr std::string_view kHeadName = "lm_head.weight";
 
 bool is_norm(ParameterKind kind);
 bool is_bias(ParameterKind kind);
+// All that is no matrix.
+inline bool is_vector(ParameterKind kind) {
+    return is_norm(kind) || is_bias(kind);
+}
 
 // Every parameter of the model once; tied embeddings have no head of their own.
 std::vector<ParameterInfo> parameters_of(const ModelShape& shape);

@@ -149,9 +149,10 @@ double expected_normal(std::uint64_t seed, std::uint64_t element) {
 }
 
 template <class T>
-std::vector<double> normal_values(std::int64_t count, std::uint64_t seed, std::size_t shift = 0) {
+std::vector<double> normal_values(std::int64_t count, std::uint64_t seed, std::size_t shift = 0,
+                                  std::int64_t first = 0) {
     DeviceBuffer<T> values(static_cast<std::size_t>(count) + shift);
-    cuda::fill_normal(values.data() + shift, count, 0.02, seed, nullptr);
+    cuda::fill_normal(values.data() + shift, count, 0.02, seed, nullptr, first);
     wait();
     auto result = widen(values.values());
     result.erase(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(shift));
@@ -169,6 +170,7 @@ TEST_CASE_TEMPLATE("normal values depend on seed and element alone", T, float, B
     CHECK(relative_error(values, expected) < 16 * kRoundoff<float> + (sizeof(T) == 2 ? kRoundoff<T> : 0));
     CHECK(normal_values<T>(kCount, 12, 1) == values);
     CHECK(normal_values<T>(kCount, 13) != values);
+    CHECK(normal_values<T>(kCount - 99, 12, 0, 99) == std::vector<double>(values.begin() + 99, values.end()));
     CHECK(normal_values<T>(0, 13).empty());
 }
 

@@ -83,7 +83,8 @@ struct Cuda {
         cuda::embedding_forward(args, nullptr);
         wait();
     }
-    static void embedding_backward(const EmbeddingBackward<T>& args) {
+    template <class G = Accumulator<T>>
+    static void embedding_backward(const EmbeddingBackward<T, G>& args) {
         cuda::embedding_backward(args, nullptr);
         wait();
     }
@@ -94,7 +95,8 @@ struct Cuda {
         wait();
         return sum.values()[0];
     }
-    static void adamw_step(const AdamWStep<T>& args) {
+    template <class G>
+    static void adamw_step(const AdamWStep<T, G>& args) {
         cuda::adamw_step(args, nullptr);
         wait();
     }

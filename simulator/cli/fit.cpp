@@ -1,0 +1,89 @@
+#include "runtime/core/text_file.hpp"
+#include "runtime/flags/command_line.hpp"
+#include "runtime/schedule/plan.hpp"
+#include "simulator/cli/commands.hpp"
+#include "simulator/explain.hpp"
+#include "simulator/render.hpp"
+#include "simulator/search.hpp"
+#include "simulator/time_report.hpp"
+
+namespace oomb::simulator {
+namespace {
+
+constexpr const char* kDescription =
+    "Says what a training run needs in GPU and host memory, byte by byte, and how long a step takes, before anything\n"
+    "is started.\n"
+    "The plan is the one that oomb-train carries out under the same flags.\n"
+    "\n"
+    "Sub-commands; oomb-plan best --help and so on list their flags\n"
+    "  oomb-plan fit [flags]          does it fit, and how long does a step take; the same without \"fit\"\n"
+    "  oomb-plan best [flags]         the flags that take the least time, and time against GPU memory\n"
+    "  oomb-plan max-context [flags]  the longest context that fits, with its time\n"
+    "  oomb-plan sweep [flags]        contexts x chunks x windows x budgets, as a table, CSV or JSON";
+constexpr const char* kFooter =
+    "Tokens: K is 1,024, M is 1,048,576. Sizes: KiB, MiB, GiB, TiB are powers of 1024; KB, MB, GB, TB powers of 1000.\n"
+    "\n"
+    "Exit code: 0 the run fits; 1 failed, a file cannot be read or written; 2 wrong usage; 3 the run does not fit,\n"
+    "and the peaks under other flags are printed.\n"
+    "\n"
+    "Example: Qwen2.5-7B over 128K tokens on one GPU, K/V pages in host memory\n"
+    "  oomb-plan --model models/qwen2.5-7b.json --context 128K --offload host --json plan.json\n";
+
+struct FitFlags {
+    PlanFlags plan;
+    bool exact = false;
+};
+
+ExitCode print(const FitFlags& fit_flags, const Call& call) {
+    const PlanFlags& all_flags = fit_flags.plan;
+    const RunFlags& flags = all_flags.run;
+    const RunConfiguration run = to_run_configuration(flags);
+    const HardwareProfile profile = profile_of(all_flags, run.device);
+    const ModelShape model = read_model_shape(flags.model);
+    const schedule::Plan plan = plan_for_time(model, run, profile);
+    const Limits limits{free_memory_limit_bytes(flags).value_or(0)};
+    if (const std::optional<std::string> warning = position_warning(run, model)) {
+        call.err << fmt::format("{}: warning: {}\n", call.program, *warning);
+    }
+    const std::vector<Excess> excesses = excesses_of(plan, limits);
+    std::optional<Prediction> prediction;
+    std::string time;
+    if (excesses.empty() && run.device == DeviceKind::kCuda) {
+        if (const auto reason = why_unpredictable(plan, profile)) {
+            time = fmt::format("\ntime of a step: not predicted, {}\n", *reason);
+        } else {
+            prediction = fit_flags.exact ? simulate_step(plan, profile) : predict_step(plan, profile);
+            time = render_time(*prediction);
+        }
+    }
+    call.out << render_plan(plan, model_name(flags.model), limits, time);
+    if (excesses.empty()) {
+        call.out << fmt::format("\ntrain with it: {}\n", train_command(all_flags, run));
+    }
+    if (!all_flags.json_path.empty()) {
+        write_text_file(all_flags.json_path, plan_json(plan, prediction));
+    }
+    finish(call.out);
+    if (!excesses.empty()) {
+        call.err << fmt::format("{}: does not fit\n", call.program) << explain_excess(plan, excesses, limits, profile);
+        return ExitCode::kDoesNotFit;
+    }
+    return ExitCode::kDone;
+}
+
+}  // namespace
+
+ExitCode fit(const Call& call) {
+    CLI::App app(kDescription, call.program);
+    FitFlags flags;
+    prepare_command_line(app, kFooter);
+    add_plan_flags(app, flags.plan, "also write the plan to this file (docs/plan-format.md), whether it fits or not");
+    app.add_flag("--exact", flags.exact,
+                 "predict the time of a long step in its own pages too, seconds to minutes of work for what differs "
+                 "by less than 0.5 %")
+        ->group("Output");
+    const std::optional<ExitCode> end = parse_command_line(app, call.argc, call.argv, call.out, call.err);
+    return end ? *end : print(flags, call);
+}
+
+}  // namespace oomb::simulator

@@ -1,0 +1,346 @@
+#include "simulator/search.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "runtime/core/error.hpp"
+
+namespace oomb::simulator {
+namespace {
+
+constexpr std::int64_t kMostHeldTried = 16;
+constexpr std::int64_t kKeptParts = 4;  // of the kept pages that fit, so many parts are tried
+
+constexpr Amount kAuto{Amount::Mode::kAuto, 0};
+constexpr Amount kAll{Amount::Mode::kAll, 0};
+
+Amount count(std::int64_t n) {
+    return {Amount::Mode::kCount, n};
+}
+
+auto cut_of(const RunConfiguration& run) {
+    return std::tuple(run.chunk_tokens, run.window_tokens, run.logit_tile_tokens);
+}
+
+}  // namespace
+
+// One cut of the sequence, whose plans share their layouts.
+class Search::Cut {
+  public:
+    Cut(const ModelShape& model, const RunConfiguration& run) : run_(run), model_(model), placement_(model_, run_) {}
+
+    const RunConfiguration& run() const { return run_; }
+    schedule::Plan plan_of(const RunConfiguration& run) { return placement_.plan_of(run); }
+    bool fits(const RunConfiguration& run) { return shortfalls(plan_of(run)).empty(); }
+    std::int64_t layers() const { return model_.layers; }
+    std::int64_t chunks() const { return schedule::StepShape(model_, run_).chunks(); }
+
+  private:
+    const RunConfiguration run_;
+    const ModelShape& model_;
+    schedule::Placement placement_;
+};
+
+Search::Search(const ModelShape& model, const RunConfiguration& asked, const Freedom& freedom,
+               const HardwareProfile& profile, Progress progress)
+    : model_(model),
+      asked_(asked),
+      freedom_(freedom),
+      profile_(profile),
+      progress_(std::move(progress)),
+      bound_(model, asked, profile) {}
+
+std::optional<Setting> Search::best(std::int64_t gpu_memory_bytes, std::int64_t host_memory_bytes) {
+    RunConfiguration start = best_ ? best_->run : asked_;
+    start.gpu_memory_bytes = gpu_memory_bytes;
+    start.host_memory_bytes = host_memory_bytes;
+    best_.reset();
+    std::set<decltype(cut_of(start))> seen{cut_of(start)};
+    visit(start);
+    for (std::optional<RunConfiguration> smaller = halved(start); !best_ && smaller; smaller = halved(*smaller)) {
+        seen.insert(cut_of(*smaller));
+        visit(*smaller);
+    }
+    for (bool better = best_.has_value(); better;) {
+        better = false;
+        const auto from = cut_of(best_->run);
+        for (const RunConfiguration& next : neighbours(best_->run)) {
+            if (!better && seen.insert(cut_of(next)).second) {
+                visit(next);
+                better = cut_of(best_->run) != from;
+            }
+        }
+    }
+    if (best_) {
+        free_hbm();
+        best_->plan = schedule::make_plan(model_, best_->run);
+    }
+    return best_;
+}
+
+std::vector<RunConfiguration> Search::neighbours(const RunConfiguration& run) const {
+    std::vector<RunConfiguration> list;
+    const auto add = [&](bool free, std::int64_t RunConfiguration::*tokens, std::int64_t value) {
+        // More than the sequence is as good as the sequence.
+        if (free && value > 0 && value < 2 * run.context_tokens) {
+            list.push_back(run);
+            list.back().*tokens = value;
+        }
+    };
+    for (const bool larger : {true, false}) {
+        const auto changed = [&](std::int64_t tokens, std::int64_t unit) {
+            return larger ? 2 * tokens : tokens / 2 % unit == 0 ? tokens / 2 : 0;
+        };
+        add(freedom_.chunk, &RunConfiguration::chunk_tokens, changed(run.chunk_tokens, run.page_tokens));
+        add(freedom_.window, &RunConfiguration::window_tokens, changed(run.window_tokens, run.page_tokens));
+        add(freedom_.logit_tile, &RunConfiguration::logit_tile_tokens, changed(run.logit_tile_tokens, 1));
+    }
+    return list;
+}
+
+// All cuts that are free, as far as they can be halved; nothing where none can.
+std::optional<RunConfiguration> Search::halved(const RunConfiguration& run) const {
+    RunConfiguration half = run;
+    const auto halve = [](bool free, std::int64_t& tokens, std::int64_t unit) {
+        tokens = free && tokens > unit && tokens / 2 % unit == 0 ? tokens / 2 : tokens;
+    };
+    halve(freedom_.chunk, half.chunk_tokens, run.page_tokens);
+    halve(freedom_.window, half.window_tokens, run.page_tokens);
+    halve(freedom_.logit_tile, half.logit_tile_tokens, 1);
+    return cut_of(half) == cut_of(run) ? std::nullopt : std::optional(half);
+}
+
+void Search::visit(const RunConfiguration& run) {
+    RunConfiguration lean = run;
+    lean.keep = freedom_.keep ? Keep::kNone : asked_.keep;
+    lean.held_chunks = freedom_.held_chunks ? Amount{} : asked_.held_chunks;
+    lean.kept_pages = asked_.kept_pages;
+    try {
+        if (why_unpredictable(schedule::make_plan(model_, lean), profile_)) {
+            return;
+        }
+    } catch (const UsageError&) {  // more chunks or windows than there may be
+        return;
+    }
+    ++cuts_;
+    Cut cut(model_, lean);
+    std::vector<Candidate> candidates;
+    for (const RunConfiguration& one : settings_of(cut)) {
+        if (std::optional<Candidate> found = candidate(cut, one)) {
+            candidates.push_back(std::move(*found));
+        }
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const auto& a, const auto& b) { return a.least_seconds < b.least_seconds; });
+    bool better = false;
+    for (Candidate& one : candidates) {
+        better = try_candidate(std::move(one)) || better;
+    }
+    if (better) {
+        polish(cut);
+    }
+    if (progress_) {
+        progress_(cuts_, static_cast<std::int64_t>(simulated_.size()));
+    }
+}
+
+std::vector<RunConfiguration> Search::settings_of(Cut& cut) const {
+    std::vector<RunConfiguration> settings;
+    for (const Keep keep : keeps()) {
+        RunConfiguration run = cut.run();
+        run.keep = keep;
+        const std::vector<Amount> held_counts_of_keep = held_counts(cut, keep);
+        for (const Place& place : places(keep)) {
+            run.offload = place.offload;
+            run.hbm_pages = place.pages;
+            for (const Amount& resident : states()) {
+                run.resident_shards = resident;
+                for (const Amount& held : held_counts_of_keep) {
+                    run.held_chunks = held;
+                    for (const Amount& kept : kept_counts(cut, run)) {
+                        settings.push_back(run);
+                        settings.back().kept_pages = kept;
+                    }
+                }
+            }
+        }
+    }
+    return settings;
+}
+
+std::vector<Keep> Search::keeps() const {
+    if (!freedom_.keep) {
+        return {asked_.keep};
+    }
+    const bool may_hold =
+        freedom_.held_chunks || (asked_.held_chunks.mode == Amount::Mode::kCount && asked_.held_chunks.count == 0);
+    return may_hold ? std::vector{Keep::kNone, Keep::kInput, Keep::kOutput, Keep::kInputAndOutput}
+                    : std::vector{Keep::kNone, Keep::kOutput};
+}
+
+// What is kept first, or all of the optimizer's states.
+std::vector<Amount> Search::states() const {
+    return freedom_.optimizer_states && asked_.optimizer ? std::vector{kAuto, kAll}
+                                                         : std::vector{asked_.resident_shards};
+}
+
+// With every page at home in HBM --offload host is as good as none. A ring leaves HBM to the optimizer's states and all
+// that is kept to the host.
+std::vector<Search::Place> Search::places(Keep keep) const {
+    if (!freedom_.offload && asked_.offload == Offload::kNone) {
+        return {{Offload::kNone, asked_.hbm_pages}};
+    }
+    if (!freedom_.hbm_pages) {
+        return {{Offload::kHost, asked_.hbm_pages}};
+    }
+    std::vector<Place> list = {{Offload::kHost, {HbmPages::Mode::kAuto, 0}}};
+    if (keep != Keep::kNone) {
+        list.push_back({Offload::kHost, {HbmPages::Mode::kRing, 0}});
+    }
+    return list;
+}
+
+// As many as fit where nothing is kept, and fewer, evenly spread.
+std::vector<Amount> Search::held_counts(Cut& cut, Keep keep) const {
+    if (!freedom_.held_chunks) {
+        return {asked_.held_chunks};
+    }
+    if (keeps_input(keep)) {
+        return {count(0)};
+    }
+    RunConfiguration run = cut.run();
+    run.keep = Keep::kNone;
+    const Place place = places(Keep::kNone).front();
+    run.offload = place.offload;
+    run.hbm_pages = place.pages;
+    const std::int64_t all = schedule::most(cut.chunks(), [&](std::int64_t held) {
+        run.held_chunks = count(held);
+        return cut.fits(run);
+    });
+    const std::int64_t steps = std::min(all, kMostHeldTried);
+    std::vector<Amount> counts{count(0)};
+    for (std::int64_t i = 1; i <= steps; ++i) {
+        counts.push_back(count(schedule::divide_up(i * all, steps)));
+    }
+    return counts;
+}
+
+std::vector<Amount> Search::kept_counts(Cut& cut, const RunConfiguration& run) const {
+    if (run.keep == Keep::kNone || !freedom_.kept_pages) {
+        return {run.keep == Keep::kNone ? kAll : asked_.kept_pages};
+    }
+    RunConfiguration most = run;
+    most.kept_pages = kAuto;
+    const std::int64_t fit = cut.plan_of(most).kept_pages();
+    const std::int64_t unit = keeps_input(run.keep) ? cut.layers() : 1;
+    std::vector<Amount> counts;
+    for (std::int64_t part = kKeptParts; part > 0; --part) {
+        const std::int64_t n = fit * part / kKeptParts / unit * unit;
+        if (n > 0 && (counts.empty() || counts.back().count != n)) {
+            counts.push_back(count(n));
+        }
+    }
+    return counts;
+}
+
+std::optional<Search::Candidate> Search::candidate(Cut& cut, const RunConfiguration& run) {
+    Candidate found{{run, cut.plan_of(run), 0.0}, 0.0};
+    if (!shortfalls(found.setting.plan).empty()) {
+        return std::nullopt;
+    }
+    found.least_seconds = bound_.sequence_seconds(found.setting.plan.run) + optimizer_seconds(found.setting.plan);
+    return found;
+}
+
+double Search::optimizer_seconds(const schedule::Plan& plan) {
+    const auto [found, is_new] = optimizer_seconds_.emplace(plan.resident_shards, 0.0);
+    if (is_new) {
+        found->second = simulate_optimizer(plan, profile_).seconds;
+    }
+    return found->second;
+}
+
+// True: it is the best now.
+bool Search::try_candidate(Candidate candidate) {
+    if (best_ && candidate.least_seconds >= best_->seconds * (1 - kEqualTimes)) {
+        return false;
+    }
+    candidate.setting.seconds = simulate_in_larger_pages(candidate.setting.plan, profile_).seconds;
+    simulated_.push_back(candidate.setting);
+    if (best_ && candidate.setting.seconds >= best_->seconds) {
+        return false;
+    }
+    best_ = std::move(candidate.setting);
+    return true;
+}
+
+// From the best setting on: kept pages and held chunks one way or the other by ever smaller steps.
+void Search::polish(Cut& cut) {
+    const std::int64_t unit = keeps_input(best_->run.keep) ? cut.layers() : 1;
+    if (freedom_.kept_pages && best_->run.keep != Keep::kNone) {
+        const std::int64_t part = best_->plan.kept_pages() / (2 * kKeptParts);
+        for (std::int64_t step = std::max(unit, part / unit * unit); step > 0; step = step / 2 / unit * unit) {
+            while (moved(cut, &RunConfiguration::kept_pages, step) ||
+                   moved(cut, &RunConfiguration::kept_pages, -step)) {
+            }
+        }
+    }
+    if (freedom_.held_chunks && !keeps_input(best_->run.keep)) {
+        while (moved(cut, &RunConfiguration::held_chunks, 1) || moved(cut, &RunConfiguration::held_chunks, -1)) {
+        }
+    }
+}
+
+bool Search::moved(Cut& cut, Amount RunConfiguration::*amount, std::int64_t by) {
+    RunConfiguration run = best_->run;
+    if ((run.*amount).mode != Amount::Mode::kCount || (run.*amount).count + by < 0) {
+        return false;
+    }
+    (run.*amount).count += by;
+    std::optional<Candidate> found = candidate(cut, run);
+    return found && try_candidate(std::move(*found));
+}
+
+// K/V pages in HBM that save no time are taken out of it.
+void Search::free_hbm() {
+    if (!freedom_.hbm_pages || best_->run.offload == Offload::kNone ||
+        best_->run.hbm_pages.mode != HbmPages::Mode::kAuto) {
+        return;
+    }
+    Setting freed = *best_;
+    freed.run.hbm_pages = {HbmPages::Mode::kCount, 0};
+    freed.plan = schedule::make_plan(model_, freed.run);
+    if (!shortfalls(freed.plan).empty()) {
+        return;
+    }
+    freed.seconds = simulate_in_larger_pages(freed.plan, profile_).seconds;
+    if (freed.seconds <= best_->seconds * (1 + kEqualTimes)) {
+        best_ = std::move(freed);
+    }
+}
+
+Freedom left_to_auto(const RunConfiguration& run) {
+    Freedom freedom;
+    freedom.keep = run.keep == Keep::kAuto;
+    freedom.held_chunks = run.held_chunks.mode == Amount::Mode::kAuto;
+    if (freedom.keep || freedom.held_chunks) {
+        freedom.kept_pages = run.kept_pages.mode == Amount::Mode::kAuto;
+        freedom.optimizer_states = run.resident_shards.mode == Amount::Mode::kAuto;
+    }
+    return freedom;
+}
+
+schedule::Plan plan_for_time(const ModelShape& model, const RunConfiguration& run, const HardwareProfile& profile) {
+    schedule::Plan plan = schedule::make_plan(model, run);
+    const Freedom freedom = left_to_auto(run);
+    if (!(freedom.keep || freedom.held_chunks) || why_unpredictable(plan, profile)) {
+        return plan;
+    }
+    if (const auto best = Search(model, run, freedom, profile).best(run.gpu_memory_bytes, run.host_memory_bytes)) {
+        plan = best->plan;
+        plan.asked = run;
+    }
+    return plan;
+}
+
+}  // namespace oomb::simulator

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Writes inputs that every fuzz target accepts, for it to begin with: seeds.py OUT; one folder per target."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy
+from safetensors.numpy import save_file
+
+ROOT = Path(__file__).resolve().parents[2]
+# Values in the order of run_flags_fuzz.cpp.
+FLAGS = [["1000", "256", "128", "512", "256", "dense", "host", "auto", "all", "auto", "ring", "auto", "1GiB", "1GiB", "cuda", "bf16"],
+         ["4K", "1K", "64", "1K", "1K", "dense", "none", "xo", "3", "0", "auto", "host", "", "", "cpu", "fp64"]]
+ENGINES = ["compute", "host_to_device", "device_to_host", "host", "file"]
+
+
+def kinds():
+    """From the list in runtime/schedule/operation.hpp."""
+    text = (ROOT / "runtime/schedule/operation.hpp").read_text()
+    block = text[text.index("#define OOMB_OPERATION_KINDS"):text.index("enum class Kind")]
+    return [part.split('"')[1] for part in block.split("X(k")[1:]]
+
+
+def write_trace(path):
+    header = {"format": "oomb-trace", "version": 1, "program": "seed", "device": "cpu", "clock": "steady",
+              "engines": ENGINES, "kinds": kinds(), "plan": {}}
+    path.write_text("\n".join([json.dumps(header), '{"step":1}', '["0000000000300000",1,1523000,81200,4096,0]', ""]))
+
+
+def main(out):
+    folders = {name: Path(out) / name for name in ("model_config", "hardware_profile", "run_flags", "trace", "npy",
+                                                   "sidecar", "safetensors")}
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    for file in (ROOT / "models").glob("*.json"):
+        shutil.copy(file, folders["model_config"])
+    for file in (ROOT / "hardware").glob("*.json"):
+        shutil.copy(file, folders["hardware_profile"])
+    for number, values in enumerate(FLAGS):
+        (folders["run_flags"] / str(number)).write_text("\n".join(values) + "\n")
+    write_trace(folders["trace"] / "one.jsonl")
+    for dtype in ("uint16", "uint32"):
+        numpy.save(folders["npy"] / f"{dtype}.npy", numpy.arange(10, dtype=dtype))
+    (folders["sidecar"] / "one.json").write_text(json.dumps(
+        {"format_version": 1, "tokens": 100, "dtype": "uint16", "documents": [0, 40, 100], "tokenizer_sha256": "0" * 64,
+         "eos_token_id": 2}))
+    save_file({"a": numpy.ones((2, 3), numpy.float32), "b": numpy.ones(4, numpy.float16)}, folders["safetensors"] / "two.safetensors")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

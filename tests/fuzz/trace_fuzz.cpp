@@ -1,0 +1,6 @@
+#include "runtime/trace/trace.hpp"
+#include "tests/fuzz/target.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    return oomb::fuzz::refuses_or_accepts([&] { oomb::trace::read_trace(oomb::fuzz::as_file(data, size, ".jsonl")); });
+}

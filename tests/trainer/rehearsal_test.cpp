@@ -1,0 +1,165 @@
+// Of every shape that a step has the rehearsal has one operation, and each can be carried out as it stands.
+
+#include "trainer/executor/rehearsal.hpp"
+
+#include <set>
+#include <string>
+
+#include "tests/schedule/random_step.hpp"
+#include "tests/trainer/step_case.hpp"
+#include "trainer/executor/operand_regions.hpp"
+
+namespace oomb::testing {
+namespace {
+
+using issue::IssuedOperation;
+using schedule::Engine;
+using schedule::Kind;
+using schedule::Operation;
+using trainer::ParameterKind;
+using trainer::ParameterLayout;
+
+constexpr std::int64_t kAlignment_bytes = 256;  // no more of an address is looked at
+
+// What kernels and libraries see of an operation, written down without knowing how the rehearsal tells shapes apart:
+// sizes, and where each operand begins modulo the alignment.
+class Seen {
+  public:
+    Seen(const schedule::Plan& plan, const ParameterLayout& layout) : plan_(plan), layout_(layout) {}
+
+    std::string of(const Operation& operation) const {
+        std::string text = fmt::format("{} rows {}", name_of(operation.id.kind), operation.rows);
+        if (const auto* gemm = std::get_if<schedule::GemmCost>(&operation.cost)) {
+            text += fmt::format(" [{} {} {}]", gemm->m, gemm->n, gemm->k) + of_product(operation);
+        } else if (const auto* attention = std::get_if<schedule::AttentionCost>(&operation.cost)) {
+            text += fmt::format(" [{} on {}] own {} first {}", attention->queries, attention->keys,
+                                attention->first_key == attention->first_query, operation.id.part == 0);
+        } else if (operation.id.kind == Kind::kRope) {
+            text += fmt::format(" parts {}", operation.id.part);
+        }
+        for (const auto& use : operation.regions) {
+            const schedule::Region& region = region_of(plan_.regions, use.region);
+            text += fmt::format(" {}@{}", name_of(use.region), region.slot_offset_bytes(use.slot) % kAlignment_bytes);
+        }
+        for (const auto& request : operation.requests) {
+            text += fmt::format(" {}x{}", name_of(request.pages.page_class), request.pages.count);
+        }
+        return text;
+    }
+
+  private:
+    // The weight that it multiplies by, or whose gradient it adds to.
+    std::string of_product(const Operation& operation) const {
+        const auto at = [&](ParameterKind kind, bool in_layer = true) {
+            const std::int64_t offset = layout_.offset(kind, in_layer ? operation.id.layer : -1);
+            return fmt::format(" weight@{} gradient@{}", offset * bytes_of(plan_.run.compute) % kAlignment_bytes,
+                               offset * bytes_of(plan_.run.gradient_type()) % kAlignment_bytes);
+        };
+        switch (operation.id.kind) {
+            case Kind::kLinearQkv:
+                return fmt::format(" parts {}", operation.id.part) + at(ParameterKind::kQWeight);
+            case Kind::kLinearOutput:
+                return at(ParameterKind::kOWeight);
+            case Kind::kLinearGateUp:
+                return at(ParameterKind::kGateWeight);
+            case Kind::kLinearDown:
+                return at(ParameterKind::kDownWeight);
+            case Kind::kLinearHead:
+                return at(ParameterKind::kHead, false);
+            default: {
+                const auto regions = trainer::linear_regions(operation.id.kind);
+                return at(regions.weight, regions.in_layer);
+            }
+        }
+    }
+
+    const schedule::Plan& plan_;
+    const ParameterLayout& layout_;
+};
+
+// Of every compute operation that the issuer hands to a backend, but those that move what is kept.
+class SeenByBackend : public issue::IssuedSink {
+  public:
+    explicit SeenByBackend(const Seen& seen) : seen_(seen) {}
+    void take(IssuedOperation issued) override {
+        const Kind kind = issued.operation.id.kind;
+        if (issued.operation.engine == Engine::kCompute && kind != Kind::kRelease && kind != Kind::kKeepActivation &&
+            kind != Kind::kLoadActivation) {
+            shapes.insert(seen_.of(issued.operation));
+        }
+    }
+    std::set<std::string> shapes;
+
+  private:
+    const Seen& seen_;
+};
+
+void check_frames(const schedule::Plan& plan, const IssuedOperation& issued) {
+    REQUIRE(issued.grants.size() == issued.operation.requests.size());
+    for (std::size_t i = 0; i < issued.grants.size(); ++i) {
+        const paging::Grant& grant = issued.grants[i];
+        const schedule::PoolPlan* pool = plan.pool(grant.tier, grant.page_class);
+        REQUIRE(pool != nullptr);
+        const bool accumulates = issued.operation.requests[i].use == PageUse::kAccumulate;
+        CHECK(grant.frames.size() == static_cast<std::size_t>(issued.operation.requests[i].pages.count));
+        CHECK(grant.first_touch.size() == (accumulates ? grant.frames.size() : 0));
+        for (const std::int32_t frame : grant.frames) {
+            CHECK((frame >= 0 && frame < pool->frames));
+        }
+    }
+}
+
+TEST_CASE("random steps: every shape that reaches the backend was rehearsed, and no other") {
+    RandomSteps random(77);
+    for (int i = 0; i < 150; ++i) {
+        const RandomStep step = random.next();
+        const schedule::Plan plan = schedule::make_plan(step.model, step.run);
+        CAPTURE(to_json(plan));
+        const ParameterLayout layout(step.model);
+        const Seen seen(plan, layout);
+        SeenByBackend backend(seen);
+        issue::Issuer issuer(plan, backend);
+        generate_step(step.model, plan.run, issuer, 2);
+        std::set<std::string> rehearsed;
+        for (const IssuedOperation& issued : rehearsal_of(plan, layout)) {
+            rehearsed.insert(seen.of(issued.operation));
+            check_frames(plan, issued);
+        }
+        CHECK(rehearsed == backend.shapes);
+    }
+}
+
+TEST_CASE("each operation is carried out on zeros, in any order") {
+    for (const Way& way : all_ways()) {
+        CAPTURE(to_text(way));
+        const schedule::Plan plan = schedule::make_plan(busy_shape(), step_run(DType::kF64, way));
+        for (const Order order : {Order::kInOrder, Order::kShuffled}) {
+            trainer::CpuBackend<double> backend(plan, {.order = order});
+            std::size_t done = 0;
+            backend.on_done = [&](const Operation&) { ++done; };
+            const auto operations = rehearsal_of(plan, backend.layout());
+            for (const IssuedOperation& issued : operations) {
+                backend.take(issued);
+            }
+            backend.wait_idle();
+            CHECK(done == operations.size());
+        }
+    }
+}
+
+TEST_CASE("their number does not grow with the context") {
+    RunConfiguration run = small_run(256, 16);
+    run.device = DeviceKind::kCuda;
+    run.compute = DType::kBF16;
+    run.accumulator = DType::kF32;
+    run.window_tokens = 64;
+    const auto shapes_of = [&](std::int64_t context) {
+        run.context_tokens = context;
+        return rehearsal_of(schedule::make_plan(small_shape(), run), ParameterLayout(small_shape())).size();
+    };
+    CHECK(shapes_of(4096) == shapes_of(256));
+    CHECK(shapes_of(4096 - 5) > shapes_of(256));  // the uneven last chunk
+}
+
+}  // namespace
+}  // namespace oomb::testing

@@ -1,0 +1,108 @@
+#include "trainer/executor/rehearsal.hpp"
+
+#include <array>
+#include <set>
+#include <utility>
+
+#include "runtime/schedule/generator.hpp"
+#include "runtime/schedule/optimizer_schedule.hpp"
+
+namespace oomb::trainer {
+namespace {
+
+using issue::IssuedOperation;
+using schedule::Kind;
+using schedule::Operation;
+
+// Regions and slots begin at multiples of 256 bytes, parameters anywhere: layers whose parameters begin at the same
+// place modulo this many elements of two bytes or more multiply by weights that are aligned alike.
+constexpr std::int64_t kAlignmentElements = schedule::kRegionAlignment_bytes / 2;
+
+class ShapeCollector : public schedule::OperationSink {
+  public:
+    ShapeCollector(const ParameterLayout& layout, std::int64_t layers) {
+        for (std::int64_t layer = 0; layer < layers; ++layer) {
+            layer_places_.push_back(layout.offset(ParameterKind::kInputNorm, layer) % kAlignmentElements);
+        }
+    }
+
+    void take(const Operation& operation) override {
+        if (operation.engine != schedule::Engine::kCompute || operation.id.kind == Kind::kRelease) {
+            return;
+        }
+        if (known_.insert(shape_of(operation)).second) {
+            add(operation);
+        }
+    }
+    std::vector<IssuedOperation> take_operations() { return std::move(operations_); }
+
+  private:
+    using Shape = std::array<std::int64_t, 8>;
+
+    Shape shape_of(const Operation& operation) const {
+        std::int64_t regions = 0;  // their names, six bits each
+        static_assert(schedule::kRegions < 64);
+        for (const schedule::RegionUse& use : operation.regions) {
+            regions = regions * 64 + static_cast<std::int64_t>(use.region) + 1;
+        }
+        Shape shape = {static_cast<std::int64_t>(operation.id.kind), variant_of(operation.id), operation.rows, regions};
+        if (const auto* gemm = std::get_if<schedule::GemmCost>(&operation.cost)) {
+            shape[4] = layer_places_[operation.id.layer];
+            shape[5] = gemm->m, shape[6] = gemm->n, shape[7] = gemm->k;
+        } else if (const auto* attention = std::get_if<schedule::AttentionCost>(&operation.cost)) {
+            shape[5] = attention->queries, shape[6] = attention->keys;
+            shape[7] = attention->first_key == attention->first_query ? 1 : 0;  // causal
+        } else if (const auto* pass = std::get_if<schedule::ElementwiseCost>(&operation.cost)) {
+            shape[5] = pass->bytes;
+        }
+        return shape;
+    }
+
+    // Which of an operation's ways its part chooses. Other parts count windows, tiles and shards.
+    static std::int64_t variant_of(const schedule::OperationId& id) {
+        switch (id.kind) {
+            case Kind::kLinearQkv:
+            case Kind::kRope:
+                return id.part;
+            case Kind::kAttention:
+            case Kind::kAttentionBackward:
+                return id.part == 0 ? 0 : 1;
+            default:
+                return 0;
+        }
+    }
+
+    void add(const Operation& operation) {
+        IssuedOperation issued;
+        issued.operation = operation;
+        issued.number = issued.ticket = operations_.size() + 1;
+        for (const schedule::PageRequest& request : operation.requests) {
+            paging::Grant grant;
+            grant.page_class = request.pages.page_class;
+            for (std::int64_t i = request.pages.count - 1; i >= 0; --i) {
+                grant.frames.push_back(static_cast<std::int32_t>(i));
+            }
+            if (request.use == PageUse::kAccumulate) {
+                grant.first_touch.assign(grant.frames.size(), 1);
+            }
+            issued.grants.push_back(std::move(grant));
+        }
+        operations_.push_back(std::move(issued));
+    }
+
+    std::vector<std::int64_t> layer_places_;
+    std::set<Shape> known_;
+    std::vector<IssuedOperation> operations_;
+};
+
+}  // namespace
+
+std::vector<IssuedOperation> rehearsal_of(const schedule::Plan& plan, const ParameterLayout& layout) {
+    const schedule::StepShape step(plan.model, plan.run);
+    ShapeCollector shapes(layout, plan.model.layers);
+    schedule::SequenceGenerator(step, 0, 1, shapes).generate();
+    schedule::generate_optimizer(step, shapes);
+    return shapes.take_operations();
+}
+
+}  // namespace oomb::trainer
