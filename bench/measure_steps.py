@@ -22,6 +22,7 @@ import time
 import trace_by_kind
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+FEWER = " of 7 layers"  # a row of this ending runs that many of the model's layers
 COMMON = ["--synthetic", "--device", "cuda", "--chunk", "8K"]
 GRADIENTS = ["--no-optimizer"]
 LEAN = [*GRADIENTS, "--offload", "host", "--hbm-pages", "ring", "--keep", "none"]
@@ -31,20 +32,26 @@ STEP = ["--offload", "host", "--keep", "auto", "--held-chunks", "auto", "--optim
 ROWS = {
     "8K lean": ("8K", 6, LEAN),
     "8K best": ("8K", 6, BEST),
-    "32K lean": ("32K", 4, [*LEAN, "--window", "32K"]),
+    "32K lean": ("32K", 3, [*LEAN, "--window", "32K"]),
     "32K best": ("32K", 4, [*BEST, "--window", "32K"]),
     "32K lean bf16": ("32K", 3, [*LEAN, "--window", "32K", "--gradient-dtype", "bf16"]),
-    "64K lean": ("64K", 3, [*LEAN, "--window", "32K"]),
-    "64K resident": ("64K", 3, [*GRADIENTS, "--keep", "none", "--window", "32K"]),
-    "64K best": ("64K", 3, [*BEST, "--window", "64K"]),
+    "64K lean": ("64K", 2, [*LEAN, "--window", "32K"]),
+    "64K resident": ("64K", 2, [*GRADIENTS, "--keep", "none", "--window", "32K"]),
+    "64K best": ("64K", 2, [*BEST, "--window", "64K"]),
     "128K lean": ("128K", 1, [*LEAN, "--window", "32K"]),
     "128K resident": ("128K", 1, [*GRADIENTS, "--keep", "none", "--window", "32K"]),
+    "128K hosted": ("128K", 1, [*GRADIENTS, "--offload", "host", "--hbm-pages", "ring", "--keep", "xo", "--logit-tile",
+                                "4K", "--window", "64K"]),
     "128K best": ("128K", 1, [*BEST, "--window", "64K"]),
     "256K lean": ("256K", 1, [*LEAN, "--window", "32K"]),
     "256K best": ("256K", 1, [*BEST, "--window", "64K"]),
     "512K lean": ("512K", 1, [*LEAN, "--window", "32K"]),
     "512K best": ("512K", 1, [*BEST, "--window", "64K"]),
-    "32K lean traced": ("32K", 4, [*LEAN, "--window", "32K", "--trace"]),
+    "512K lean of 7 layers": ("512K", 1, [*LEAN, "--window", "32K"]),
+    # What the plan of all layers keeps, in as much GPU memory as leaves about the same share of it on the host.
+    "512K best of 7 layers": ("512K", 1, [*GRADIENTS, "--offload", "host", "--keep", "o", "--held-chunks", "1", "--logit-tile",
+                                        "4K", "--window", "64K", "--gpu-memory", "48GiB"]),
+    "32K lean traced": ("32K", 3, [*LEAN, "--window", "32K", "--trace"]),
     "64K best traced": ("64K", 2, [*BEST, "--window", "64K", "--trace"]),
     "32K step": ("32K", 3, [*STEP, "--window", "32K"]),
     "32K step remainder": ("32K", 3, [*STEP, "--window", "32K", "--master-weights", "remainder"]),
@@ -59,11 +66,15 @@ def gpu_state():
     return found.stdout.strip()
 
 
-def measure(train, model, name):
+def measure(train, config, name):
     context, steps, flags = ROWS[name]
+    model = config
     with tempfile.TemporaryDirectory() as folder:
         metrics, trace = pathlib.Path(folder) / "metrics.jsonl", pathlib.Path(folder) / "trace.jsonl"
-        command = [str(train), *COMMON, "--model", model, "--context", context, "--steps", str(steps), *flags]
+        if name.endswith(FEWER):
+            model = pathlib.Path(folder) / "config.json"
+            model.write_text(json.dumps({**json.loads(pathlib.Path(config).read_text()), "num_hidden_layers": int(FEWER.split()[1])}))
+        command = [str(train), *COMMON, "--model", str(model), "--context", context, "--steps", str(steps), *flags]
         command += [str(trace)] * (flags[-1] == "--trace") + ["--metrics", str(metrics)]
         begin = time.monotonic()
         run = subprocess.run(command, capture_output=True, text=True)

@@ -4,6 +4,8 @@ import json
 import os
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from make_tiny_model import save_tiny_model
 from reference_step import loss_of
@@ -151,3 +153,32 @@ def test_a_signal_ends_after_writing(trainer, tmp_path, data):
     assert 3 <= len(run.metrics) < 1000000
     assert loss_of(run.out, data[1]) < run.losses[0]
     assert [path.name for path in run.out.parent.iterdir() if path.name.startswith(".")] == []
+
+
+def test_bf16_on_the_cpu_with_split_masters_and_bf16_gradients(trainer, tmp_path, data):
+    """Weights that bf16 holds exactly have no ties, so one step gives the same masters, whole or split, bit for bit."""
+    save_tiny_model(tmp_path / "bf16", "qwen3", dtype="bf16")
+    model = tmp_path / "model"
+    save_tiny_model(model, "qwen3", dtype="fp32")
+    save_file({name: tensor.float() for name, tensor in load_tensors(tmp_path / "bf16").items()},
+              model / "model.safetensors", metadata={"format": "pt"})
+    common = {"dtype": "bf16", "learning_rate": 1e-3, "optimizer_states": "host"}
+    whole = trainer(model, data[0], CONTEXT, gradients=True, **common).check()
+    split = trainer(model, data[0], CONTEXT, master_weights="remainder", **common).check()
+    assert differing_bits(load_tensors(split.out), load_tensors(whole.out)) == []
+    assert differing_bits(load_tensors(whole.out), load_tensors(model)) != []
+    narrow = trainer(model, data[0], CONTEXT, gradients=True, gradient_dtype="bf16", **common).check()
+    for name, gradient in load_file(whole.gradients).items():
+        stored = load_file(narrow.gradients)[name]
+        assert gradient.dtype == torch.float32
+        assert stored.dtype == (torch.bfloat16 if gradient.dim() == 2 else torch.float32), name
+        assert (stored.float() - gradient).norm() < 0.02 * gradient.norm(), name
+    run = json.loads((split.out / "run.json").read_text())["plan"]["run"]
+    assert (run["gradient_dtype"], run["master_weights"]) == ("fp32", "remainder")
+
+
+@pytest.mark.parametrize("flags", [{"gradient_dtype": "bf16"}, {"master_weights": "remainder"}])
+def test_narrow_types_need_bf16(trainer, tmp_path, data, flags):
+    save_tiny_model(tmp_path / "model", "llama")
+    run = trainer(tmp_path / "model", data[0], CONTEXT, **flags)
+    assert run.returncode == 2 and "take --dtype bf16" in run.output

@@ -53,7 +53,7 @@ class Seen {
         const auto at = [&](ParameterKind kind, bool in_layer = true) {
             const std::int64_t offset = layout_.offset(kind, in_layer ? operation.id.layer : -1);
             return fmt::format(" weight@{} gradient@{}", offset * bytes_of(plan_.run.compute) % kAlignment_bytes,
-                               offset * bytes_of(plan_.run.accumulator) % kAlignment_bytes);
+                               offset * bytes_of(plan_.run.gradient_type()) % kAlignment_bytes);
         };
         switch (operation.id.kind) {
             case Kind::kLinearQkv:

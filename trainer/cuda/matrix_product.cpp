@@ -88,6 +88,15 @@ DescriptionHandle describe(const Product& p) {
     return description;
 }
 
+// Ways in which parts of a split sum may be added up. Those of a gradient in bf16 stay fp32: it is rounded once.
+std::uint32_t reduction_schemes(const Product& p, bool deterministic) {
+    if (deterministic) {
+        return CUBLASLT_REDUCTION_SCHEME_NONE;
+    }
+    const bool bf16_gradient = p.form == ProductForm::kWeightGradient && p.output == DType::kBF16;
+    return bf16_gradient ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_MASK;
+}
+
 }  // namespace
 
 struct MatrixProducts::Key {
@@ -151,12 +160,7 @@ const MatrixProducts::Plan& MatrixProducts::plan_of(const Product& p) {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.a_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.c_alignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.d_alignment);
-    if (deterministic_) {
-        prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
-    } else if (p.form == ProductForm::kWeightGradient && p.output == DType::kBF16) {  // parts of a sum stay fp32
-        prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-               static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-    }
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction_schemes(p, deterministic_));
     cublasLtMatmulHeuristicResult_t result{};
     int results = 0;
     const cublasStatus_t status =

@@ -16,13 +16,13 @@ using schedule::Operation;
 
 // Regions and slots begin at multiples of 256 bytes, parameters anywhere: layers whose parameters begin at the same
 // place modulo this many elements of two bytes or more multiply by weights that are aligned alike.
-constexpr std::int64_t kAlignment_elements = schedule::kRegionAlignment_bytes / 2;
+constexpr std::int64_t kAlignmentElements = schedule::kRegionAlignment_bytes / 2;
 
 class ShapeCollector : public schedule::OperationSink {
   public:
     ShapeCollector(const ParameterLayout& layout, std::int64_t layers) {
         for (std::int64_t layer = 0; layer < layers; ++layer) {
-            layer_places_.push_back(layout.offset(ParameterKind::kInputNorm, layer) % kAlignment_elements);
+            layer_places_.push_back(layout.offset(ParameterKind::kInputNorm, layer) % kAlignmentElements);
         }
     }
 

@@ -61,6 +61,7 @@ void check_ways(DType type, std::size_t stride) {
         run.held_chunks = way.held_chunks;
         run.kept_pages = way.kept_pages;
         run.resident_shards = way.resident_shards;
+        run.bf16_gradients = run.split_masters = type == DType::kBF16 && i / stride % 2 == 1;
         if (way.offload == Offload::kHost) {
             run.hbm_pages.mode = HbmPages::Mode::kRing;
         }
