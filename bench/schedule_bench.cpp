@@ -10,6 +10,7 @@
 #include "simulator/cli/run_plan.hpp"
 #include "simulator/default_profile.hpp"
 #include "simulator/prediction.hpp"
+#include "simulator/search.hpp"
 
 namespace oomb::bench {
 namespace {
@@ -59,14 +60,26 @@ void make_plan(benchmark::State& state) {
 }
 BENCHMARK(make_plan)->Arg(128 << 10)->Arg(1 << 20)->Arg(4 << 20)->Unit(benchmark::kMillisecond);
 
-// Goal: at most 50 ms up to 128K tokens; in chunks of 4K not reached yet.
-void simulate_step(benchmark::State& state) {
+// The full walk up to 128K tokens, larger pages beyond. Goal: at most 50 ms up to 1M tokens; not reached yet.
+void predict_step(benchmark::State& state) {
     const schedule::Plan plan = schedule::make_plan(read_model_shape(kModel), run_of(state.range(0)));
     for (auto _ : state) {
-        benchmark::DoNotOptimize(simulator::simulate_step(plan, simulator::default_profile()));
+        benchmark::DoNotOptimize(simulator::predict_step(plan, simulator::default_profile()));
     }
 }
-BENCHMARK(simulate_step)->Arg(64 << 10)->Arg(128 << 10)->Arg(256 << 10)->Unit(benchmark::kMillisecond);
+BENCHMARK(predict_step)->Arg(64 << 10)->Arg(128 << 10)->Arg(1 << 20)->Unit(benchmark::kMillisecond);
+
+// Goal: at most 2 s.
+void search_best(benchmark::State& state) {
+    const ModelShape model = read_model_shape(kModel);
+    const RunConfiguration run = run_of(state.range(0));
+    const simulator::Freedom everything{true, true, true, true, true, true, true, true, true};
+    for (auto _ : state) {
+        simulator::Search search(model, run, everything, simulator::default_profile());
+        benchmark::DoNotOptimize(search.best(run.gpu_memory_bytes, run.host_memory_bytes));
+    }
+}
+BENCHMARK(search_best)->Arg(32 << 10)->Arg(128 << 10)->Unit(benchmark::kMillisecond);
 
 // A whole call that does not fit, so all alternatives are planned as well. Goal: at most 50 ms.
 void oomb_plan_call(benchmark::State& state) {

@@ -9,7 +9,8 @@ namespace oomb::simulator {
 namespace {
 
 constexpr std::int64_t kMostHeldTried = 16;
-constexpr std::int64_t kKeptParts = 4;  // of the kept pages that fit, so many parts are tried
+constexpr std::int64_t kKeptParts = 4;       // of the kept pages that fit, so many parts are tried
+constexpr std::int64_t kLeastKeptPart = 64;  // and then steps down to this part of what the best keeps
 
 constexpr Amount kAuto{Amount::Mode::kAuto, 0};
 constexpr Amount kAll{Amount::Mode::kAll, 0};
@@ -72,6 +73,7 @@ std::optional<Setting> Search::best(std::int64_t gpu_memory_bytes, std::int64_t 
         }
     }
     if (best_) {
+        polish();
         free_hbm();
         best_->plan = schedule::make_plan(model_, best_->run);
     }
@@ -132,12 +134,8 @@ void Search::visit(const RunConfiguration& run) {
     }
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const auto& a, const auto& b) { return a.least_seconds < b.least_seconds; });
-    bool better = false;
     for (Candidate& one : candidates) {
-        better = try_candidate(std::move(one)) || better;
-    }
-    if (better) {
-        polish(cut);
+        try_candidate(std::move(one));
     }
     if (progress_) {
         progress_(cuts_, static_cast<std::int64_t>(simulated_.size()));
@@ -267,19 +265,22 @@ bool Search::try_candidate(Candidate candidate) {
     }
     candidate.setting.seconds = simulate_in_larger_pages(candidate.setting.plan, profile_).seconds;
     simulated_.push_back(candidate.setting);
-    if (best_ && candidate.setting.seconds >= best_->seconds) {
+    if (best_ && candidate.setting.seconds >= best_->seconds * (1 - kEqualTimes)) {
         return false;
     }
     best_ = std::move(candidate.setting);
     return true;
 }
 
-// From the best setting on: kept pages and held chunks one way or the other by ever smaller steps.
-void Search::polish(Cut& cut) {
+// From the best setting on: kept pages one way or the other by ever smaller steps, held chunks by one.
+void Search::polish() {
+    Cut cut(model_, best_->run);
     const std::int64_t unit = keeps_input(best_->run.keep) ? cut.layers() : 1;
     if (freedom_.kept_pages && best_->run.keep != Keep::kNone) {
-        const std::int64_t part = best_->plan.kept_pages() / (2 * kKeptParts);
-        for (std::int64_t step = std::max(unit, part / unit * unit); step > 0; step = step / 2 / unit * unit) {
+        const std::int64_t pages = best_->plan.kept_pages();
+        const std::int64_t least = std::max(unit, pages / kLeastKeptPart);
+        for (std::int64_t step = std::max(least, pages / (2 * kKeptParts)) / unit * unit; step >= least;
+             step = step / 2 / unit * unit) {
             while (moved(cut, &RunConfiguration::kept_pages, step) ||
                    moved(cut, &RunConfiguration::kept_pages, -step)) {
             }
@@ -298,7 +299,9 @@ bool Search::moved(Cut& cut, Amount RunConfiguration::*amount, std::int64_t by) 
     }
     (run.*amount).count += by;
     std::optional<Candidate> found = candidate(cut, run);
-    return found && try_candidate(std::move(*found));
+    const bool differs = found && (found->setting.plan.kept_pages() != best_->plan.kept_pages() ||
+                                   amount != &RunConfiguration::kept_pages);  // not more than there are
+    return differs && try_candidate(std::move(*found));
 }
 
 // K/V pages in HBM that save no time are taken out of it.

@@ -29,14 +29,15 @@ struct Setting {
     double seconds = 0.0;
 };
 
-// Settings whose times differ by less than this share count as equal: far less than what predictions are off by.
+// Settings whose times differ by less than this share count as equal, the one that was found first stays: far less
+// than what predictions are off by.
 inline constexpr double kEqualTimes = 1e-3;
 
 // How the sequence is cut: from the run's own cut downhill, chunk, window and logit tile doubled or halved one at a
 // time as long as that helps. Within a cut: every kind of keeping, held chunks, place of optimizer states and of K/V
-// pages, with as many kept pages as fit and with fewer. All that cannot be faster than the best so far, because the
-// compute engine alone takes longer, is left out (ComputeBound); the others are simulated in larger pages.
-// Deterministic.
+// pages, with as many kept pages as fit and with fewer; at the end more and fewer in small steps. All that cannot be
+// faster than the best so far, because the compute engine alone takes longer, is left out (ComputeBound); the others
+// are simulated in larger pages. Deterministic.
 class Search {
   public:
     // `progress` is told the number of cuts and of simulated settings so far. Throws FileError as ComputeBound.
@@ -48,7 +49,7 @@ class Search {
     // pages leave HBM free. Searching again costs less.
     std::optional<Setting> best(std::int64_t gpu_memory_bytes, std::int64_t host_memory_bytes);
 
-    // Every setting that was the fastest so far when it was simulated, or came close.
+    // Every setting that could be the fastest when its turn came.
     const std::vector<Setting>& simulated() const { return simulated_; }
 
   private:
@@ -71,7 +72,7 @@ class Search {
     std::vector<Place> places(Keep keep) const;
     std::vector<Amount> held_counts(Cut& cut, Keep keep) const;
     std::vector<Amount> kept_counts(Cut& cut, const RunConfiguration& run) const;
-    void polish(Cut& cut);
+    void polish();
     bool moved(Cut& cut, Amount RunConfiguration::*amount, std::int64_t by);
     void free_hbm();
     std::optional<Candidate> candidate(Cut& cut, const RunConfiguration& run);

@@ -241,11 +241,11 @@ class Best {
     }
 
     void print_rows() const {
-        call_.out << fmt::format("  {:<18}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}{:>12}\n", "why", "step", "fill",
+        call_.out << fmt::format("  {:<18}{:>12}{:>12}{:>12}{:>12}{:>11}{:>11}{:>12}{:>12}\n", "why", "step", "fill",
                                  "forward", "backward", "optimizer", "exposed", "GPU memory", "host");
         for (const Row& row : rows_) {
             const auto& phases = row.prediction.phase_seconds;
-            call_.out << fmt::format("  {:<18}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>12}{:>12}\n", row.name,
+            call_.out << fmt::format("  {:<18}{:>12}{:>12}{:>12}{:>12}{:>11}{:>11}{:>12}{:>12}\n", row.name,
                                      format_duration(row.prediction.seconds), format_duration(phases[0]),
                                      format_duration(phases[1]), format_duration(phases[2]), format_duration(phases[3]),
                                      format_duration(row.prediction.exposed_copy_seconds),
@@ -279,11 +279,11 @@ class Best {
     }
 
     void print_front() const {
-        call_.out << fmt::format("\n  {:<14}{:>12}{:>10}{:>12}  {}\n", "GPU memory", "host", "step", "tokens/s",
+        call_.out << fmt::format("\n  {:<12}{:>12}{:>13}{:>11}  {}\n", "GPU memory", "host", "step", "tokens/s",
                                  "setting");
         for (const Row& row : front_) {
             call_.out << fmt::format(
-                "  {:<14}{:>12}{:>10}{:>12}  {}\n", format_bytes_short(row.plan.peak_bytes(Tier::kHbm)),
+                "  {:<12}{:>12}{:>13}{:>11}  {}\n", format_bytes_short(row.plan.peak_bytes(Tier::kHbm)),
                 format_bytes_short(row.plan.peak_bytes(Tier::kHost)), format_duration(row.prediction.seconds),
                 format_count(std::llround(row.prediction.tokens_per_second())), row.name);
         }

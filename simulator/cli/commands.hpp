@@ -25,6 +25,7 @@ ExitCode fit(const Call& call);
 ExitCode best(const Call& call);
 ExitCode max_context(const Call& call);
 ExitCode sweep(const Call& call);
+ExitCode timeline(const Call& call);
 
 struct PlanFlags {
     RunFlags run;
