@@ -4,7 +4,7 @@
     python bench/library_rates.py --bench build/ci/bench/library_rates_bench --out docs/measurements/libraries-h200
 
 Shapes of Qwen2.5-7B with a chunk of 8,192 tokens, bfloat16, random data. Each call is repeated for 0.3 seconds
-after as long a warm-up, so that rates are those that the card sustains within its power. PyTorch: matmul through
+after as long a warm-up, in bursts of some 50 ms, so that rates are those that the card sustains within its power. PyTorch: matmul through
 cuBLAS (a weight's gradient in bf16, not added to: it has no call for more), attention through cuDNN. Writes OUT.json
 (readings, machine) and OUT.md (the table).
 """
@@ -12,7 +12,6 @@ cuBLAS (a weight's gradient in bf16, not added to: it has no call for more), att
 import argparse
 import json
 import subprocess
-import time
 from datetime import date
 from pathlib import Path
 
@@ -20,27 +19,26 @@ ROWS, HIDDEN, FFN, VOCAB = 8192, 3584, 18944, 152064
 HEADS, KV_HEADS, HEAD_DIM = 28, 4, 128
 LINEARS = {"query": (ROWS, HIDDEN, HIDDEN), "gate and up": (ROWS, 2 * FFN, HIDDEN), "down": (ROWS, HIDDEN, FFN),
            "head": (ROWS // 2, VOCAB, HIDDEN)}
-SECONDS, WARM_SECONDS, CALLS = 0.3, 0.3, 8
+WARM_UP, BURSTS = 6, 6
 
 
-def seconds_of(call):
-    """Of one call, over SECONDS of calls between events."""
+def rate(flops, call):
+    """TFLOP/s of a call of so many FLOPs, over bursts of some 50 ms between events."""
     import torch
+
+    calls = max(1, int(0.05 * 600e12 / flops))
 
     def burst():
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
-        for _ in range(CALLS):
+        for _ in range(calls):
             call()
         end.record()
         end.synchronize()
-        return begin.elapsed_time(end) * 1e-3
+        return begin.elapsed_time(end) * 1e-3 / calls
 
-    for limit in (WARM_SECONDS, SECONDS):
-        spent, bursts, started = 0.0, 0, time.perf_counter()
-        while time.perf_counter() - started < limit:
-            spent, bursts = spent + burst(), bursts + 1
-    return spent / bursts / CALLS
+    seconds = [burst() for _ in range(WARM_UP + BURSTS)][WARM_UP:]
+    return 1e-12 * flops * BURSTS / sum(seconds)
 
 
 def torch_rates():
@@ -59,7 +57,7 @@ def torch_rates():
         forms = {"output": lambda: torch.mm(x, weights.T, out=dy), "input gradient": lambda: torch.mm(dy, weights, out=x),
                  "weight gradient": lambda: torch.mm(dy.T, x, out=dw)}
         for form, call in forms.items():
-            rates[f"{name}, {form}"] = 2e-12 * rows * outputs * inputs / seconds_of(call)
+            rates[f"{name}, {form}"] = rate(2 * rows * outputs * inputs, call)
         del x, dy, weights, dw
     for factor in (1, 2, 4, 8):
         keys, causal = factor * ROWS, factor == 1
@@ -71,19 +69,19 @@ def torch_rates():
             return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
 
         pairs = ROWS * (ROWS + 1) / 2 if causal else ROWS * keys
+        flops = 4 * pairs * HEADS * HEAD_DIM
+        label = f"attention {'causal' if causal else 'over'} {keys}"
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             with torch.no_grad():
-                seconds = seconds_of(forward)
+                rates[f"{label}, forward"] = rate(flops, forward)
             o = forward()
-            backward = seconds_of(lambda: torch.autograd.grad(o, (q, k, v), d_o, retain_graph=True))
-        label = f"attention {'causal' if causal else 'over'} {keys}"
-        rates[f"{label}, forward"] = 4e-12 * pairs * HEADS * HEAD_DIM / seconds
-        rates[f"{label}, backward"] = 10e-12 * pairs * HEADS * HEAD_DIM / backward
+            rates[f"{label}, backward"] = rate(
+                2.5 * flops, lambda: torch.autograd.grad(o, (q, k, v), d_o, retain_graph=True))
     return rates
 
 
 def our_rates(bench):
-    command = [str(bench), f"--benchmark_min_time={SECONDS}", "--benchmark_format=json"]
+    command = [str(bench), "--benchmark_format=json"]
     found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {row["name"].split("/")[0]: row["TFLOP/s"] for row in found["benchmarks"]}
 

@@ -69,23 +69,31 @@ DeviceMemory normal(std::int64_t count, float deviation) {
     return memory;
 }
 
-// One iteration is kCalls calls between two events; `flops` are those of one.
+constexpr int kWarmUp = 6, kBursts = 6;
+
+// An iteration is a burst of calls, some 50 ms of them, between two events; `flops` are those of one call.
 template <class Call>
 void measure(benchmark::State& state, double flops, const Call& call) {
-    constexpr int kCalls = 8;
+    const int calls = std::max(1, static_cast<int>(0.05 * 600e12 / flops));
     cudaEvent_t begin = nullptr, end = nullptr;
     OOMB_CUDA(cudaEventCreate(&begin));
     OOMB_CUDA(cudaEventCreate(&end));
-    for (auto _ : state) {
+    const auto burst = [&] {
         OOMB_CUDA(cudaEventRecord(begin, nullptr));
-        for (int i = 0; i < kCalls; ++i) {
+        for (int i = 0; i < calls; ++i) {
             call();
         }
         OOMB_CUDA(cudaEventRecord(end, nullptr));
         OOMB_CUDA(cudaEventSynchronize(end));
         float milliseconds = 0;
         OOMB_CUDA(cudaEventElapsedTime(&milliseconds, begin, end));
-        state.SetIterationTime(milliseconds * 1e-3 / kCalls);
+        return milliseconds * 1e-3 / calls;
+    };
+    for (int i = 0; i < kWarmUp; ++i) {
+        burst();
+    }
+    for (auto _ : state) {
+        state.SetIterationTime(burst());
     }
     state.counters["TFLOP/s"] =
         benchmark::Counter(flops * 1e-12 * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
@@ -165,7 +173,10 @@ void attention(benchmark::State& state, std::int64_t keys, bool backward) {
 }
 
 void add(const std::string& name, const auto& run) {
-    benchmark::RegisterBenchmark(name.c_str(), run)->UseManualTime()->Unit(benchmark::kMillisecond);
+    benchmark::RegisterBenchmark(name.c_str(), run)
+        ->UseManualTime()
+        ->Iterations(kBursts)
+        ->Unit(benchmark::kMillisecond);
 }
 
 }  // namespace

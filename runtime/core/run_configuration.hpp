@@ -79,8 +79,8 @@ struct RunConfiguration {
     HbmPages hbm_pages;
     DType compute = DType::kF32;      // weights, activations, K/V pages
     DType accumulator = DType::kF32;  // K/V gradients, parameter gradients, log-sum-exp, AdamW; fp64 in oracle mode
-    // With compute in bf16 only. Gradients of weight matrices in bf16: half the memory, and one rounding to bf16 each
-    // time that something is added to one. Those of vectors (norm weights, biases) are tiny and stay in `accumulator`.
+    // With compute in bf16 only. Gradients of weight matrices in bf16: half the memory, and rounding to bf16 each time
+    // that something is added to one. Those of vectors (norm weights, biases) are tiny and stay in `accumulator`.
     bool bf16_gradients = false;
     // With compute in bf16 only. Of the master weights only what bf16 weights leave out is stored, 2 bytes instead of 4
     // (SplitWeight in kernels/optimizer.hpp); no bit of them is lost.

@@ -1,6 +1,8 @@
 #pragma once
 // How often something is added to the gradient of a matrix within a step, and how large it is each time.
 
+#include <utility>
+
 #include "tests/trainer/step_case.hpp"
 
 namespace oomb::testing {
@@ -47,12 +49,12 @@ inline double norm_of(const std::vector<double>& values, const trainer::Paramete
     return std::sqrt(squares);
 }
 
-// Gradients of a step, and of each parameter how often something was added to its gradient and the sum of the norms
-// that it had after each time.
+// Gradients of a step, and of each parameter how often something was added to its gradient, the sum of the norms that
+// it had after each time, and the sum of the norms of what was added.
 struct Accumulated {
     std::vector<double> gradients;
     std::vector<std::int64_t> times;
-    std::vector<double> norms;
+    std::vector<double> norms, added;
 };
 
 // On the CPU in bf16, from weights that bf16 holds exactly; the data are StepCase's.
@@ -62,15 +64,21 @@ inline Accumulated accumulate(const RunConfiguration& run, const ModelShape& sha
     trainer::Executor executor(step.plan, backend);
     set_weights(backend, bf16_weights(backend.layout()));
     const auto& layout = backend.layout();
-    Accumulated result{
-        {}, std::vector<std::int64_t>(layout.parameters().size()), std::vector<double>(layout.parameters().size())};
+    const std::size_t parameters = layout.parameters().size();
+    Accumulated result{std::vector<double>(layout.elements()), std::vector<std::int64_t>(parameters),
+                       std::vector<double>(parameters), std::vector<double>(parameters)};
     backend.on_done = [&](const schedule::Operation& operation) {
         for (const trainer::ParameterKind kind : written_by(operation.id.kind)) {
             const bool in_layer = kind != trainer::ParameterKind::kHead && kind != trainer::ParameterKind::kEmbedding;
             const std::size_t parameter = layout.index(kind, in_layer ? operation.id.layer : -1);
+            const auto gradients = values_of<double>(backend, &trainer::Backend::gradient);
+            std::vector<double> added(gradients);
+            for (std::int64_t i = layout.offset(parameter); i < layout.offset(parameter + 1); ++i) {
+                added[i] -= std::exchange(result.gradients[i], gradients[i]);
+            }
             ++result.times[parameter];
-            result.norms[parameter] +=
-                norm_of(values_of<double>(backend, &trainer::Backend::gradient), layout, parameter);
+            result.norms[parameter] += norm_of(gradients, layout, parameter);
+            result.added[parameter] += norm_of(added, layout, parameter);
         }
     };
     executor.compute_gradients(views_of(step), {});

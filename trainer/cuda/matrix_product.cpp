@@ -88,7 +88,7 @@ DescriptionHandle describe(const Product& p) {
     return description;
 }
 
-// Ways in which parts of a split sum may be added up. Those of a gradient in bf16 stay fp32: it is rounded once.
+// Ways in which parts of a split sum may be added up. Those of a gradient in bf16 stay fp32.
 std::uint32_t reduction_schemes(const Product& p, bool deterministic) {
     if (deterministic) {
         return CUBLASLT_REDUCTION_SCHEME_NONE;

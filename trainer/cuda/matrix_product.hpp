@@ -36,8 +36,9 @@ struct Product {
     DType output = DType::kBF16;  // of the addend and d
 };
 
-// Sums run in fp32 (bf16 inputs) or the inputs' own type, a weight gradient in bf16 is rounded once, addend and all; fp32 is never rounded to TF32, and long sums of it are sums
-// of short ones. Used by one thread.
+// Sums run in fp32 (bf16 inputs) or the inputs' own type; fp32 is never rounded to TF32, and long sums of it are sums
+// of short ones. A product with a bf16 addend is rounded to bf16 before the addend is added, and after. Used by one
+// thread.
 class MatrixProducts {
   public:
     // `workspace` lies at 256 bytes and outlives this. `deterministic`: no split sums whose order may vary.
