@@ -4,11 +4,11 @@
 #include <sstream>
 
 #include "bench/heap.hpp"
+#include "runtime/core/known_hardware.hpp"
 #include "runtime/core/units.hpp"
 #include "runtime/schedule/generator.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "simulator/cli/run_plan.hpp"
-#include "simulator/default_profile.hpp"
 #include "simulator/prediction.hpp"
 #include "simulator/search.hpp"
 
@@ -64,7 +64,7 @@ BENCHMARK(make_plan)->Arg(128 << 10)->Arg(1 << 20)->Arg(4 << 20)->Unit(benchmark
 void predict_step(benchmark::State& state) {
     const schedule::Plan plan = schedule::make_plan(read_model_shape(kModel), run_of(state.range(0)));
     for (auto _ : state) {
-        benchmark::DoNotOptimize(simulator::predict_step(plan, simulator::default_profile()));
+        benchmark::DoNotOptimize(simulator::predict_step(plan, default_hardware()));
     }
 }
 BENCHMARK(predict_step)->Arg(64 << 10)->Arg(128 << 10)->Arg(1 << 20)->Unit(benchmark::kMillisecond);
@@ -75,7 +75,7 @@ void search_best(benchmark::State& state) {
     const RunConfiguration run = run_of(state.range(0));
     const simulator::Freedom everything{true, true, true, true, true, true, true, true, true};
     for (auto _ : state) {
-        simulator::Search search(model, run, everything, simulator::default_profile());
+        simulator::Search search(model, run, everything, default_hardware());
         benchmark::DoNotOptimize(search.best(run.gpu_memory_bytes, run.host_memory_bytes));
     }
 }

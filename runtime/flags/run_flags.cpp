@@ -1,10 +1,12 @@
 #include "runtime/flags/run_flags.hpp"
 
 #include <charconv>
+#include <filesystem>
 #include <initializer_list>
 #include <utility>
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/known_hardware.hpp"
 #include "runtime/core/memory_info.hpp"
 #include "runtime/core/units.hpp"
 
@@ -327,11 +329,19 @@ std::optional<std::int64_t> free_memory_limit_bytes(const RunFlags& flags) {
     return host_memory().available_bytes;
 }
 
-HardwareProfile read_gpu_profile(const std::string& path, DeviceKind device) {
+HardwareProfile read_gpu_profile(const std::string& name_or_path, DeviceKind device) {
     if (device != DeviceKind::kCuda) {
-        fail<UsageError>("--hardware: found \"{}\" with --device cpu, but it describes a GPU; leave it out", path);
+        fail<UsageError>("--hardware: found \"{}\" with --device cpu, but it describes a GPU; leave it out",
+                         name_or_path);
     }
-    return read_hardware_profile(path);
+    if (const HardwareProfile* known = known_hardware(name_or_path)) {
+        return *known;
+    }
+    if (!std::filesystem::exists(name_or_path)) {
+        fail<UsageError>("--hardware: found \"{}\", which is no file and no machine that is known; known are {}",
+                         name_or_path, fmt::join(known_hardware_names(), ", "));
+    }
+    return read_hardware_profile(name_or_path);
 }
 
 std::optional<std::string> position_warning(const RunConfiguration& run, const ModelShape& model) {

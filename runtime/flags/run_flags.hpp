@@ -64,8 +64,9 @@ RunConfiguration to_run_configuration(const RunFlags& flags);
 // is free now, which this returns; nothing where budgets describe the machine. Throws FileError when it cannot be read.
 std::optional<std::int64_t> free_memory_limit_bytes(const RunFlags& flags);
 
-// The file of --hardware, which describes a GPU: UsageError with --device cpu; FileError as read_hardware_profile.
-HardwareProfile read_gpu_profile(const std::string& path, DeviceKind device);
+// What --hardware names, a machine of known_hardware.hpp or a file: UsageError with --device cpu and for what is neither;
+// FileError as read_hardware_profile.
+HardwareProfile read_gpu_profile(const std::string& name_or_path, DeviceKind device);
 
 // One sentence where the context is longer than the positions the model was trained for.
 std::optional<std::string> position_warning(const RunConfiguration& run, const ModelShape& model);

@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/core/known_hardware.hpp"
 #include "runtime/core/text_file.hpp"
 #include "simulator/costs.hpp"
-#include "simulator/default_profile.hpp"
 #include "simulator/time_report.hpp"
 
 namespace oomb::simulator {
@@ -12,16 +12,17 @@ namespace oomb::simulator {
 void add_plan_flags(CLI::App& app, PlanFlags& flags, const std::string& what_json_gets) {
     flags.run.device = "cuda";
     add_run_flags(app, flags.run);
-    app.add_option("--hardware", flags.hardware,
-                   "hardware profile (hardware/*.json) of the machine whose time is predicted, with --device cuda")
-        ->type_name("FILE")
-        ->default_str("H200 SXM")
+    app.add_option(
+           "--hardware", flags.hardware,
+           "machine (h200_sxm, h100_sxm) or hardware profile that the time is predicted for, with --device cuda")
+        ->type_name("NAME|FILE")
+        ->default_str("h200_sxm")
         ->group("Output");
     app.add_option("--json", flags.json_path, what_json_gets)->type_name("FILE")->group("Output");
 }
 
 HardwareProfile profile_of(const PlanFlags& flags, DeviceKind device) {
-    return flags.hardware.empty() ? default_profile() : read_gpu_profile(flags.hardware, device);
+    return flags.hardware.empty() ? default_hardware() : read_gpu_profile(flags.hardware, device);
 }
 
 void require_times(const std::string& program, const RunConfiguration& run, const HardwareProfile& profile) {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/core/json.hpp"
-#include "simulator/default_profile.hpp"
+#include "runtime/core/known_hardware.hpp"
 #include "tests/simulator/plan_call.hpp"
 
 namespace oomb::test {
@@ -27,7 +27,7 @@ RunConfiguration cuda_run(std::int64_t context_tokens) {
 }
 
 simulator::Target target_of(const ModelShape& model, simulator::Limits limits = {}) {
-    return {model, limits, simulator::default_profile()};
+    return {model, limits, default_hardware()};
 }
 
 const Alternative* find(const std::vector<Alternative>& list, const std::string& change) {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "simulator/default_profile.hpp"
+#include "runtime/core/known_hardware.hpp"
 #include "simulator/prediction.hpp"
 #include "tests/schedule/random_step.hpp"
 #include "tests/simulator/machine.hpp"
@@ -83,7 +83,7 @@ TEST_CASE("homes that end anywhere, short last chunks: steps of a 7B model withi
         const Plan plan = schedule::make_plan(model, run);
         CAPTURE(to_json(plan));
         // The bus of the profile, and one that is too slow to hide behind attention.
-        HardwareProfile profile = simulator::default_profile();
+        HardwareProfile profile = default_hardware();
         for (const double slower : {1.0, 10.0}) {
             for (SourcedRate* rate : {&profile.host_to_device_bytes, &profile.device_to_host_bytes,
                                       &profile.host_to_device_both_bytes, &profile.device_to_host_both_bytes}) {
@@ -108,9 +108,9 @@ TEST_CASE("short steps are predicted by the full walk") {
     run.offload = Offload::kHost;
     run.hbm_pages = {HbmPages::Mode::kCount, 700};
     const Plan plan = schedule::make_plan(model, run);
-    const double exact = simulate_step(plan, simulator::default_profile()).seconds;
-    CHECK(simulator::predict_step(plan, simulator::default_profile()).seconds == exact);
-    CHECK(simulate_in_larger_pages(plan, simulator::default_profile()).seconds != exact);
+    const double exact = simulate_step(plan, default_hardware()).seconds;
+    CHECK(simulator::predict_step(plan, default_hardware()).seconds == exact);
+    CHECK(simulate_in_larger_pages(plan, default_hardware()).seconds != exact);
 }
 
 }  // namespace oomb::test

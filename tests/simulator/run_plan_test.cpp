@@ -124,6 +124,11 @@ TEST_CASE("a time is predicted for the machine that is named, and for no plan th
     const Json built_in = time_of("--context 16K --no-optimizer");
     CHECK(built_in["hardware"] == profile["name"]);
     CHECK(time_of("--context 16K --no-optimizer --hardware " OOMB_SOURCE_DIR "/hardware/h200_sxm.json") == built_in);
+    CHECK(time_of("--context 16K --no-optimizer --hardware h200_sxm") == built_in);
+    CHECK(time_of("--context 16K --no-optimizer --hardware h100_sxm")["hardware"] != profile["name"]);
+    const PlanCall unknown = plan_of(model_file("qwen2.5-7b"), "--context 16K --hardware b300");
+    CHECK(unknown.code == 2);
+    CHECK(contains(unknown.err, "known are h100_sxm, h200_sxm"));
     profile["name"] = "half of it";
     profile["gemm"]["bf16"]["tflops"] = profile["gemm"]["bf16"]["tflops"].get<double>() / 2;
     const std::string other = (folder.path() / "half.json").string();

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "runtime/core/error.hpp"
-#include "simulator/default_profile.hpp"
+#include "runtime/core/known_hardware.hpp"
 #include "tests/schedule/random_step.hpp"
 #include "tests/simulator/machine.hpp"
 #include "tests/simulator/plan_call.hpp"
@@ -90,7 +90,7 @@ RunConfiguration whole_step(std::int64_t context_tokens) {
 }
 
 Setting best_of(const ModelShape& model, const RunConfiguration& run, const Freedom& freedom = kEverything,
-                const HardwareProfile& profile = simulator::default_profile()) {
+                const HardwareProfile& profile = default_hardware()) {
     const auto best = Search(model, run, freedom, profile).best(run.gpu_memory_bytes, run.host_memory_bytes);
     REQUIRE(best);
     return *best;
@@ -163,7 +163,7 @@ TEST_CASE("within 1 % of the best of all settings of one cut") {
 }
 
 TEST_CASE("more memory, more bandwidth and a shorter context are never slower") {
-    HardwareProfile fast = simulator::default_profile();
+    HardwareProfile fast = default_hardware();
     for (SourcedRate* rate : {&fast.host_to_device_bytes, &fast.device_to_host_bytes, &fast.host_to_device_both_bytes,
                               &fast.device_to_host_both_bytes}) {
         rate->per_second *= 2;
@@ -195,8 +195,7 @@ TEST_CASE("never slower than lean, than what takes the fewest operations, or tha
             RunConfiguration run = whole_step(context);
             run.optimizer = optimizer;
             const auto seconds = [&](const RunConfiguration& other) {
-                return simulator::simulate_step(schedule::make_plan(model_7b(), other), simulator::default_profile())
-                    .seconds;
+                return simulator::simulate_step(schedule::make_plan(model_7b(), other), default_hardware()).seconds;
             };
             RunConfiguration lean = run, few = run;
             lean.hbm_pages = {HbmPages::Mode::kRing, 0};
@@ -205,8 +204,8 @@ TEST_CASE("never slower than lean, than what takes the fewest operations, or tha
             const double least = best_of(model_7b(), run).seconds;
             CHECK(least <= seconds(lean) * (1 + kEqual));
             CHECK(least <= seconds(few) * (1 + kEqual));
-            const Plan chosen = simulator::plan_for_time(model_7b(), few, simulator::default_profile());
-            const double chosen_seconds = simulator::simulate_step(chosen, simulator::default_profile()).seconds;
+            const Plan chosen = simulator::plan_for_time(model_7b(), few, default_hardware());
+            const double chosen_seconds = simulator::simulate_step(chosen, default_hardware()).seconds;
             CHECK(chosen_seconds <= seconds(few) * (1 + kEqual));
             CHECK(least <= chosen_seconds * (1 + kEqual));
         }
@@ -220,12 +219,12 @@ TEST_CASE("the whole step of a 7B model over 32K tokens: states stay in HBM, wha
     run.keep = Keep::kAuto;
     run.kept_pages = run.held_chunks = {Amount::Mode::kAuto, 0};
     const Plan few = schedule::make_plan(model_7b(), run);
-    const Plan chosen = simulator::plan_for_time(model_7b(), run, simulator::default_profile());
+    const Plan chosen = simulator::plan_for_time(model_7b(), run, default_hardware());
     CHECK(few.resident_shards < few.host_shards);
     CHECK(chosen.host_shards == 0);
     CHECK(chosen.asked.keep == Keep::kAuto);
-    CHECK(simulator::simulate_step(few, simulator::default_profile()).seconds >
-          1.2 * simulator::simulate_step(chosen, simulator::default_profile()).seconds);
+    CHECK(simulator::simulate_step(few, default_hardware()).seconds >
+          1.2 * simulator::simulate_step(chosen, default_hardware()).seconds);
 }
 
 TEST_CASE("what is not free stays as it is; equal input, equal output") {
@@ -242,7 +241,7 @@ TEST_CASE("what is not free stays as it is; equal input, equal output") {
         if (run.offload == Offload::kHost && random.coin()) {
             run.hbm_pages = {HbmPages::Mode::kCount, 100};
         }
-        const auto best = Search(model_7b(), run, freedom, simulator::default_profile()).best(139 * kGiB, 125 * kGiB);
+        const auto best = Search(model_7b(), run, freedom, default_hardware()).best(139 * kGiB, 125 * kGiB);
         REQUIRE(best);
         const RunConfiguration& found = best->run;
         CAPTURE(to_json(best->plan));
@@ -257,7 +256,7 @@ TEST_CASE("what is not free stays as it is; equal input, equal output") {
         CHECK((freedom.hbm_pages || to_text(found.hbm_pages) == to_text(run.hbm_pages)));
         CHECK((freedom.optimizer_states || states_text(found.resident_shards) == states_text(run.resident_shards)));
         CHECK(to_json(schedule::make_plan(model_7b(), found)) == to_json(best->plan));
-        const auto again = Search(model_7b(), run, freedom, simulator::default_profile()).best(139 * kGiB, 125 * kGiB);
+        const auto again = Search(model_7b(), run, freedom, default_hardware()).best(139 * kGiB, 125 * kGiB);
         CHECK(to_json(again->plan) == to_json(best->plan));
         CHECK(again->seconds == best->seconds);
     }
@@ -265,7 +264,7 @@ TEST_CASE("what is not free stays as it is; equal input, equal output") {
 
 TEST_CASE("nothing is found where nothing fits; a small budget is met by smaller cuts") {
     RunConfiguration run = whole_step(32 * kKiB);
-    Search search(model_7b(), run, kEverything, simulator::default_profile());
+    Search search(model_7b(), run, kEverything, default_hardware());
     CHECK_FALSE(search.best(30 * kGiB, 125 * kGiB));
     CHECK_FALSE(search.best(139 * kGiB, kMiB));
     run.optimizer = false;

@@ -2,10 +2,10 @@
 #include <doctest/doctest.h>
 
 #include "runtime/core/json.hpp"
+#include "runtime/core/known_hardware.hpp"
 #include "runtime/core/text_file.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "simulator/cli/simulated_timeline.hpp"
-#include "simulator/default_profile.hpp"
 #include "simulator/prediction.hpp"
 #include "tests/simulator/plan_call.hpp"
 #include "timeline/overlap.hpp"
@@ -47,8 +47,8 @@ TEST_CASE("the lanes are those of the prediction, and their parts add up") {
         RunConfiguration run;
         run.keep = keep;
         const schedule::Plan plan = plan_of(run);
-        const auto made = simulator::simulated_timeline(plan, simulator::default_profile());
-        const auto predicted = simulator::simulate_step(plan, simulator::default_profile());
+        const auto made = simulator::simulated_timeline(plan, default_hardware());
+        const auto predicted = simulator::simulate_step(plan, default_hardware());
         CHECK(static_cast<double>(made.end_ns()) * 1e-9 == doctest::Approx(predicted.seconds).epsilon(1e-6));
         const auto step = overlap_within(made, 0, made.end_ns());
         CHECK(step.compute_ns + step.exposed_ns + step.idle_ns == step.total_ns);
@@ -60,7 +60,7 @@ TEST_CASE("the lanes are those of the prediction, and their parts add up") {
 TEST_CASE("memory in use stays within the plan's arenas, and the pages' frames are all used") {
     RunConfiguration run;
     run.hbm_pages.mode = HbmPages::Mode::kRing;
-    const auto made = simulator::simulated_timeline(plan_of(run), simulator::default_profile());
+    const auto made = simulator::simulated_timeline(plan_of(run), default_hardware());
     REQUIRE(made.memory.size() == 2);
     for (const auto& track : made.memory) {
         CHECK(most_in_use(track) <= track.reserved_bytes);

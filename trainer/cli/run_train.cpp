@@ -7,10 +7,10 @@
 #include <iostream>
 
 #include "runtime/core/hardware_profile.hpp"
+#include "runtime/core/known_hardware.hpp"
 #include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
 #include "runtime/flags/run_flags.hpp"
-#include "simulator/default_profile.hpp"
 #include "simulator/explain.hpp"
 #include "simulator/render.hpp"
 #include "simulator/search.hpp"
@@ -121,7 +121,7 @@ ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::st
         options.peak_flops = profile->peak_flops.at(run.compute).per_second;
     }
     const ModelShape model = read_model_shape(run_flags.model);
-    const HardwareProfile& times = profile ? *profile : simulator::default_profile();
+    const HardwareProfile& times = profile ? *profile : default_hardware();
     const schedule::Plan plan = simulator::plan_for_time(model, run, times);
     const simulator::Limits limits{free_memory_limit_bytes(run_flags).value_or(0)};
     for (const std::string& note : model.notes) {

@@ -90,9 +90,9 @@ void add_train_flags(CLI::App& app, TrainFlags& flags) {
         ->group("Run");
     app.add_option(
            "--hardware", flags.hardware,
-           "hardware profile (hardware/*.json): with --device cuda, report model FLOPs against its peak, and the "
-           "predicted time of a step")
-        ->type_name("FILE")
+           "machine (h200_sxm, h100_sxm) or hardware profile: with --device cuda, report model FLOPs against its peak, "
+           "and the predicted time of a step")
+        ->type_name("NAME|FILE")
         ->group("Run");
     app.add_flag("--dry-run", flags.dry_run, "print the plan and stop")->group("Run");
 }

@@ -1,0 +1,18 @@
+#pragma once
+// The machines of hardware/*.json as they were when the program was built, by the names of the files: "h200_sxm".
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/core/hardware_profile.hpp"
+
+namespace oomb {
+
+std::vector<std::string> known_hardware_names();
+const HardwareProfile* known_hardware(std::string_view name);  // nullptr when there is none of this name
+
+// The machine that a time is predicted for where none is named: an H200 SXM.
+const HardwareProfile& default_hardware();
+
+}  // namespace oomb
