@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-60}
 shift || true
 targets=("$@")
-((${#targets[@]})) || targets=(model_config hardware_profile run_flags trace npy sidecar safetensors)
+((${#targets[@]})) || targets=(model_config hardware_profile run_flags trace npy sidecar safetensors weight_index)
 
 if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
     clang++-16 -fsanitize=fuzzer,address -x c++ - -o /dev/null 2>/dev/null; then
@@ -41,4 +41,4 @@ fuzz() {
 }
 export -f fuzz
 export seconds
-printf '%s\n' "${targets[@]}" | xargs -P 2 -I{} bash -c 'fuzz {}'
+printf '%s\n' "${targets[@]}" | xargs -P 2 -I{} bash -c 'fuzz {}' || exit 1

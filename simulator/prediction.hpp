@@ -21,6 +21,8 @@ struct Use {
     Use& operator+=(const Use& other);
 };
 
+class StepObserver;  // observer.hpp
+
 struct Prediction {
     std::string hardware;                                   // name of the profile
     double seconds = 0.0;                                   // of the step
@@ -48,7 +50,6 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
 // Deterministic. Time and memory: every operation is issued once, none is kept. Throws FileError where the profile has
 // no rate for the plan's compute type.
 // `observer`, if there is one, sees all of them.
-class StepObserver;
 Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer = nullptr);
 
 // The same step in the largest pages that its chunks and windows consist of (schedule::in_larger_pages): as many
@@ -60,7 +61,7 @@ Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwarePr
 // earlier, and here they are done.
 Prediction simulate_optimizer(const schedule::Plan& plan, const HardwareProfile& profile);
 
-// What the programs print: simulate_step() where that takes some hundredths of a second, else in larger pages.
+// What the programs print: simulate_step() where that takes up to some tenth of a second, else in larger pages.
 Prediction predict_step(const schedule::Plan& plan, const HardwareProfile& profile);
 
 }  // namespace oomb::simulator

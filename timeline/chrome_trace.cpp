@@ -15,10 +15,6 @@ std::string microseconds(std::int64_t ns) {
     return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
 }
 
-bool touches(std::int64_t begin_ns, std::int64_t end_ns, const Window& window) {
-    return begin_ns < window.end_ns && end_ns > window.begin_ns;
-}
-
 class Events {
   public:
     void track(int track, std::string_view name) {
@@ -65,7 +61,7 @@ class Events {
 
 }  // namespace
 
-std::string chrome_trace(const Timeline& timeline, const Window& window) {
+std::string chrome_trace(const Timeline& timeline) {
     Events events;
     for (int engine = 0; engine < schedule::kEngines; ++engine) {
         const Lane& lane = timeline.lanes[static_cast<std::size_t>(engine)];
@@ -74,22 +70,16 @@ std::string chrome_trace(const Timeline& timeline, const Window& window) {
         }
         events.track(engine, schedule::name_of(static_cast<schedule::Engine>(engine)));
         for (const Slice& slice : lane) {
-            if (touches(slice.begin_ns, slice.end_ns, window)) {
-                events.slice(engine, slice);
-            }
+            events.slice(engine, slice);
         }
     }
     events.track(kSectionTrack, "chunks");
     for (const Section& section : sections_of(timeline)) {
-        if (touches(section.begin_ns, section.end_ns, window)) {
-            events.section(section);
-        }
+        events.section(section);
     }
     for (const MemoryTrack& track : timeline.memory) {
         for (const MemoryPoint& point : thinned(track, kMostMemoryPoints).points) {
-            if (touches(point.at_ns, point.at_ns + 1, window)) {
-                events.memory(track, point);
-            }
+            events.memory(track, point);
         }
     }
     return events.finish();

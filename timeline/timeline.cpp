@@ -118,6 +118,9 @@ Group group_of(Kind kind) {
         case Kind::kLinearQkvWeightGradient:
         case Kind::kLinearQkvInputGradient:
             return Group::kLinear;
+        case Kind::kPageMeans:
+        case Kind::kPageScores:
+        case Kind::kSelectPages:
         case Kind::kAttention:
         case Kind::kMerge:
         case Kind::kFinishAttention:
@@ -127,6 +130,7 @@ Group group_of(Kind kind) {
         case Kind::kFetch:
         case Kind::kWriteBack:
         case Kind::kRelease:
+        case Kind::kStoreLists:
             return Group::kPages;
         case Kind::kKeepActivation:
         case Kind::kLoadActivation:
@@ -139,9 +143,23 @@ Group group_of(Kind kind) {
         case Kind::kGradientNorm:
         case Kind::kOptimizer:
             return Group::kOptimizer;
-        default:
+        case Kind::kZeroGradients:
+        case Kind::kEmbedding:
+        case Kind::kInputNorm:
+        case Kind::kRope:
+        case Kind::kPostNorm:
+        case Kind::kSwiglu:
+        case Kind::kFinalNorm:
+        case Kind::kCrossEntropy:
+        case Kind::kFinalNormBackward:
+        case Kind::kSwigluBackward:
+        case Kind::kPostNormBackward:
+        case Kind::kRopeBackward:
+        case Kind::kInputNormBackward:
+        case Kind::kEmbeddingBackward:
             return Group::kPasses;
     }
+    return Group::kPasses;
 }
 
 std::string_view name_of(Group group) {

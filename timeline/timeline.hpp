@@ -23,16 +23,16 @@ struct Slice {
 };
 using Lane = std::vector<Slice>;  // in order, none overlaps the next
 
-// Bytes in use in one tier from `at_ns` on, until the next point. The parts are named by Timeline::memory_parts.
+// Bytes in use in one tier from `at_ns` on, until the next point.
 struct MemoryPoint {
     std::int64_t at_ns = 0;
-    std::vector<std::int64_t> bytes;  // parallel to the parts
+    std::vector<std::int64_t> bytes;  // parallel to MemoryTrack::parts
 };
 struct MemoryTrack {
     std::string tier;                     // "GPU memory", "host memory"
     std::vector<std::string> parts = {};  // "weights and gradients", "K/V pages", ...
     std::vector<MemoryPoint> points = {};
-    std::int64_t reserved_bytes = 0;  // the arena
+    std::int64_t reserved_bytes = 0;  // what the plan says of the tier
 };
 
 // At most `most` points, of each run of points the one with the most bytes: no peak is lost.

@@ -55,10 +55,12 @@ void check_top_k(const RunConfiguration& run) {
     }
     const std::int64_t window = run.window_tokens / run.page_tokens;
     if (run.top_k > window) {
+        const bool a_window_could = run.top_k <= kMostTokens / run.page_tokens;
         fail<UsageError>(
             "--top-k {} with --window {}: a window holds {} pages of {} tokens, and the pages of a list are "
-            "read together; take --top-k {} or less, or --window {} or more",
-            run.top_k, run.window_tokens, window, run.page_tokens, window, run.top_k * run.page_tokens);
+            "read together; take --top-k {} or less{}",
+            run.top_k, run.window_tokens, window, run.page_tokens, window,
+            a_window_could ? fmt::format(", or --window {} or more", run.top_k * run.page_tokens) : std::string());
     }
 }
 

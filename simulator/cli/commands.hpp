@@ -29,7 +29,7 @@ ExitCode timeline(const Call& call);
 
 struct PlanFlags {
     RunFlags run;
-    std::string hardware;   // file; empty: the built-in profile
+    std::string hardware;   // a known machine or a file; empty: default_hardware()
     std::string json_path;  // empty: not given
 };
 

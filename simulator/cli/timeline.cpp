@@ -153,8 +153,9 @@ void check_source(const TimelineFlags& flags, const CLI::App& app) {
         }
         return;
     }
-    for (const char* name : {"--model", "--context", "--hardware"}) {
-        if (app.get_option(name)->count() > 0) {
+    for (const CLI::Option* option : app.get_options()) {
+        const std::string name = option->get_name();
+        if (option->count() > 0 && (option->get_group() != "Output" || name == "--hardware")) {
             fail<UsageError>("--from and {}: a trace says itself what ran; leave {} out", name, name);
         }
     }

@@ -11,8 +11,10 @@ from safetensors.numpy import save_file
 
 ROOT = Path(__file__).resolve().parents[2]
 # Values in the order of run_flags_fuzz.cpp.
-FLAGS = [["1000", "256", "128", "512", "256", "dense", "host", "auto", "all", "auto", "ring", "auto", "1GiB", "1GiB", "cuda", "bf16"],
-         ["4K", "1K", "64", "1K", "1K", "dense", "none", "xo", "3", "0", "auto", "host", "", "", "cpu", "fp64"]]
+FLAGS = [["1000", "256", "128", "512", "256", "dense", "host", "auto", "all", "auto", "ring", "auto", "1GiB", "1GiB", "cuda", "bf16",
+          "", "bf16", "remainder"],
+         ["4K", "256", "128", "512", "256", "topk", "host", "none", "all", "0", "ring", "auto", "", "", "cpu", "fp32", "2", "", ""],
+         ["4K", "1K", "64", "1K", "1K", "dense", "none", "xo", "3", "0", "auto", "host", "", "", "cpu", "fp64", "", "", ""]]
 ENGINES = ["compute", "host_to_device", "device_to_host", "host", "file"]
 
 
@@ -31,7 +33,7 @@ def write_trace(path):
 
 def main(out):
     folders = {name: Path(out) / name for name in ("model_config", "hardware_profile", "run_flags", "trace", "npy",
-                                                   "sidecar", "safetensors")}
+                                                   "sidecar", "safetensors", "weight_index")}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
     for file in (ROOT / "models").glob("*.json"):
@@ -46,6 +48,8 @@ def main(out):
     (folders["sidecar"] / "one.json").write_text(json.dumps(
         {"format_version": 1, "tokens": 100, "dtype": "uint16", "documents": [0, 40, 100], "tokenizer_sha256": "0" * 64,
          "eos_token_id": 2}))
+    (folders["weight_index"] / "one.json").write_text(json.dumps(
+        {"metadata": {"total_size": 32}, "weight_map": {"a": "shard-1.safetensors", "b": "shard-2.safetensors"}}))
     save_file({"a": numpy.ones((2, 3), numpy.float32), "b": numpy.ones(4, numpy.float16)}, folders["safetensors"] / "two.safetensors")
 
 

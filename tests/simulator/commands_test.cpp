@@ -69,7 +69,8 @@ TEST_CASE("best: its command is the plan that was found, nothing that it is comp
         CAPTURE(flags);
         const PlanCall found = call("best" + k7B + flags + " --json " + json);
         REQUIRE(found.code == 0);
-        CHECK(found.err.empty());
+        // On a busy machine the search takes long enough to say how far it is.
+        CHECK_FALSE(contains(found.err, "warning"));
         const Json file = read_json_file(json);
         CHECK(contains(found.out, "train with it: " + file["best"]["command"].get<std::string>() + "\n"));
         check_same_plan(file["best"]);

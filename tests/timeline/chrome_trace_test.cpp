@@ -40,23 +40,5 @@ TEST_CASE("one complete event per operation and section, a counter per memory po
     CHECK(events_of(trace, "M").size() == 6);
 }
 
-TEST_CASE("a window keeps what touches it") {
-    const timeline::Timeline made = random_timeline(3, 50);
-    const std::int64_t from = made.end_ns() / 4, to = made.end_ns() / 2;
-    const Json trace = Json::parse(chrome_trace(made, {from, to}));
-    std::size_t expected = 0;
-    for (const auto& lane : made.lanes) {
-        for (const auto& slice : lane) {
-            expected += slice.begin_ns < to && slice.end_ns > from;
-        }
-    }
-    std::size_t found = 0;
-    for (const Json& event : events_of(trace, "X")) {
-        found += event.at("cat") != "section";
-    }
-    CHECK(found == expected);
-    CHECK(found > 0);
-}
-
 }  // namespace
 }  // namespace oomb::testing
