@@ -30,7 +30,7 @@ fuzz() {
     local -a words=()
     mkdir -p "build/fuzz/corpus/$name"
     [[ -e tests/fuzz/$name.dict ]] && words=("-dict=tests/fuzz/$name.dict")
-    if "build/fuzz/${name}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=16384 "${words[@]}" \
+    if "build/fuzz/${name}_fuzz" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=2048 -max_len=16384 "${words[@]}" \
         -artifact_prefix="build/fuzz/crashes/$name-" "build/fuzz/corpus/$name" "build/fuzz/seeds/$name" >"$log" 2>&1; then
         echo "fuzz: $name: nothing broke ($(grep -c . <(ls "build/fuzz/corpus/$name")) inputs; $(tail -n 1 "$log"))"
     else
