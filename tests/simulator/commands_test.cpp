@@ -192,6 +192,24 @@ TEST_CASE("max-context: a flag that is given holds for all modes; exit codes") {
     CHECK(call("max-context" + k7B + " --chunk 100").code == 2);
 }
 
+TEST_CASE("max-context: says where a flag limits the context and not memory") {
+    const TemporaryFolder folder;
+    const std::string json = (folder.path() / "longest.json").string();
+    const auto lean = [&](const std::string& flags) {
+        const PlanCall found =
+            call("max-context" + k7B + " --offload host --hbm-pages ring --keep none --json " + json + flags);
+        REQUIRE(found.code == 0);
+        const Json mode = read_json_file(json)["modes"][0];
+        const std::string by = mode["limited_by"];
+        CHECK(contains(found.out, ": limited by " + by + ", not by memory\n") == (by != "memory"));
+        return std::pair(mode["context_tokens"].get<std::int64_t>(), by);
+    };
+    CHECK(lean(" --host-memory 900TiB --chunk 128") == std::pair(std::int64_t{65536} * 128, std::string("--chunk")));
+    CHECK(lean(" --host-memory 900TiB --chunk 8K --window 1K") ==
+          std::pair(std::int64_t{32768} * 8192, std::string("--window")));
+    CHECK(lean(" --host-memory 125GiB --chunk 8K --window 1K").second == "memory");
+}
+
 TEST_CASE("sweep: every combination, as a table, CSV and JSON") {
     const TemporaryFolder folder;
     const std::string json = (folder.path() / "sweep.json").string(), csv = (folder.path() / "sweep.csv").string();
