@@ -5,9 +5,6 @@
 namespace oomb {
 namespace {
 
-// Above this a count of tokens times bytes per token could leave 64 bits.
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
-
 void check_tokens(std::string_view flag, std::int64_t found) {
     if (found < 1 || found > kMostTokens) {
         fail<UsageError>("{}: found {}, allowed is 1 to {} tokens", flag, found, kMostTokens);

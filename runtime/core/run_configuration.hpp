@@ -58,6 +58,9 @@ struct Amount {
 };
 std::string to_text(const Amount& amount);  // as in the flags: "auto", "all" or the number
 
+// Above this a count of tokens times bytes per token could leave 64 bits.
+inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
+
 struct RunConfiguration {
     DeviceKind device = DeviceKind::kCpu;
     std::int64_t context_tokens = 0;   // longest sequence of the run

@@ -9,6 +9,12 @@ namespace {
 constexpr std::int64_t kMostChunks = std::int64_t{1} << 16;  // room for the chunk in an operation's id
 constexpr std::int64_t kMostLayers = std::int64_t{1} << 9;
 constexpr std::int64_t kMostParts = std::int64_t{1} << 19;
+// K/V and their gradients travel as parts of their own, and so do those of the own chunk.
+constexpr std::int64_t kMostHistoryParts = kMostParts / 2 - 1;
+
+std::int64_t groups_of_full_chunk(const StepShape& step) {
+    return divide_up(step.pages_per_chunk(), step.pages_per_group());
+}
 
 void check_coordinates(const StepShape& step) {
     if (step.chunks() > kMostChunks) {
@@ -18,16 +24,16 @@ void check_coordinates(const StepShape& step) {
             divide_up(divide_up(step.tokens(), kMostChunks), step.run().page_tokens) * step.run().page_tokens);
     }
     const std::int64_t windows = step.history_windows(step.chunks() - 1);
-    if (2 * (windows + 1) > kMostParts) {  // K/V and their gradients travel as parts of their own
+    if (windows > kMostHistoryParts) {
         fail<UsageError>("--window: {} windows of {} tokens, allowed are {}; take a larger --window", windows,
-                         step.run().window_tokens, kMostParts / 2 - 1);
+                         step.run().window_tokens, kMostHistoryParts);
     }
-    const std::int64_t groups = step.selects() ? divide_up(step.pages_per_chunk(), step.pages_per_group()) : 0;
-    if (2 * (groups + 1) > kMostParts) {
+    const std::int64_t groups = step.selects() ? groups_of_full_chunk(step) : 0;
+    if (groups > kMostHistoryParts) {
         fail<UsageError>(
             "--page-tokens: a chunk's pages of queries are served in {} groups, allowed are {}; take larger "
             "pages, a larger --window or a smaller --chunk",
-            groups, kMostParts / 2 - 1);
+            groups, kMostHistoryParts);
     }
     const std::int64_t tiles = divide_up(step.longest_chunk(), step.run().logit_tile_tokens);
     if (tiles > kMostParts) {
@@ -56,6 +62,27 @@ const PoolPlan* Plan::pool(Tier tier, PageClass page_class) const {
         }
     }
     return nullptr;
+}
+
+ContextLimit context_limit(const RunConfiguration& run) {
+    validate(run);
+    const StepShape step({}, run);
+    ContextLimit limit{kMostTokens, "--context"};
+    const auto lower = [&](std::int64_t tokens, std::string_view flag) {
+        if (tokens < limit.tokens) {
+            limit = {tokens, flag};
+        }
+    };
+    lower(kMostChunks * run.chunk_tokens, "--chunk");
+    // Windows are those before the last chunk.
+    lower((1 + kMostHistoryParts * run.window_tokens / run.chunk_tokens) * run.chunk_tokens, "--window");
+    if (run.attention == AttentionMode::kTopK && groups_of_full_chunk(step) > kMostHistoryParts) {
+        lower(step.first_listed_chunk() * run.chunk_tokens, "--page-tokens");
+    }
+    if (divide_up(run.chunk_tokens, run.logit_tile_tokens) > kMostParts) {
+        lower(kMostParts * run.logit_tile_tokens, "--logit-tile");
+    }
+    return limit;
 }
 
 Plan make_plan(const ModelShape& model, const RunConfiguration& run) {

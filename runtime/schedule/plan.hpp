@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/core/units.hpp"
@@ -70,6 +71,15 @@ struct Plan {
 //
 // The host must hold what HBM does not: a plan that it cannot hold does not fit.
 Plan make_plan(const ModelShape& model, const RunConfiguration& run);
+
+// The longest sequence that make_plan() takes with the run's chunk, window, pages and logit tile, whatever memory there
+// is, and the flag whose value limits it: "--context" where it is the number of tokens itself.
+struct ContextLimit {
+    std::int64_t tokens = 0;
+    std::string_view flag;
+};
+// The answer does not depend on `run.context_tokens`. Validates `run` (UsageError).
+ContextLimit context_limit(const RunConfiguration& run);
 
 // The same step with its K/V in pages of `page_tokens`, a multiple of the plan's that divides chunk and window, for who
 // asks how long it takes: chunks and windows are read, written and evicted as a whole, so larger pages move at the same

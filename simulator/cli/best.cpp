@@ -114,7 +114,7 @@ class Best {
             }
         }
         if (!best) {
-            return nothing_fits();
+            return nothing_found();
         }
         add_rows(*best, *search);
         if (as_asked && setting_text(as_asked->run) != setting_text(best->run)) {
@@ -128,16 +128,15 @@ class Best {
     }
 
   private:
-    ExitCode nothing_fits() const {
+    // Not even lean fits, or no time can be predicted (UnsupportedError).
+    ExitCode nothing_found() const {
         const schedule::Plan plan = schedule::make_plan(model_, with_lean(asked_));
         const std::vector<Excess> excesses = excesses_of(plan, {});
-        call_.err << fmt::format("{}: nothing fits\n", call_.program);
         if (excesses.empty()) {
-            call_.err << fmt::format("no time is predicted: {}\n",
-                                     why_unpredictable(plan, profile_).value_or("the step is too long"));
-        } else {
-            call_.err << explain_excess(plan, excesses, {}, profile_);
+            fail<UnsupportedError>("no times to compare: {}",
+                                   why_unpredictable(plan, profile_).value_or("the step is too long"));
         }
+        call_.err << fmt::format("{}: nothing fits\n", call_.program) << explain_excess(plan, excesses, {}, profile_);
         return ExitCode::kDoesNotFit;
     }
 

@@ -55,6 +55,8 @@ nlohmann::ordered_json setting_json(const schedule::Plan& plan, const std::optio
     json["chunk_tokens"] = plan.run.chunk_tokens;
     json["window_tokens"] = plan.run.window_tokens;
     json["logit_tile_tokens"] = plan.run.logit_tile_tokens;
+    json["gradient_dtype"] = name_of(plan.run.gradient_type());
+    json["master_weights"] = masters_text(plan.run);
     json["offload"] = name_of(plan.run.offload);
     json["resident_pages"] = plan.resident_pages;
     json["keep"] = name_of(plan.run.keep);

@@ -23,9 +23,6 @@ constexpr const char* kFooter =
     "Example: Qwen2.5-7B on one GPU in chunks of 8K\n"
     "  oomb-plan max-context --model models/qwen2.5-7b.json --chunk 8K --window 32K\n";
 
-// As validate() and an operation's id allow.
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
-constexpr std::int64_t kMostChunks = std::int64_t{1} << 16;
 constexpr double kSecondsPerDay = 86'400;
 
 struct Mode {
@@ -43,6 +40,7 @@ struct Found {
     std::string_view mode;
     schedule::Plan plan;
     std::optional<Prediction> prediction;
+    std::string_view limiting_flag;  // empty: memory limits
 
     // What a billion tokens take, in sequences of this length.
     double days_per_billion() const { return 1e9 / prediction->tokens_per_second() / kSecondsPerDay; }
@@ -104,8 +102,8 @@ class MaxContext {
                 return;
             }
         }
-        validate(run);
-        const std::int64_t most = std::min(kMostChunks, kMostTokens / run.chunk_tokens);
+        const schedule::ContextLimit limit = schedule::context_limit(run);
+        const std::int64_t most = limit.tokens / run.chunk_tokens;
         const std::int64_t chunks = schedule::most(most, [&](std::int64_t n) {
             run.context_tokens = n * run.chunk_tokens;
             return shortfalls(schedule::make_plan(model_, run)).empty();
@@ -114,7 +112,10 @@ class MaxContext {
             return;
         }
         run.context_tokens = chunks * run.chunk_tokens;
-        Found found{mode.name, plan_for_time(model_, run, profile_), std::nullopt};
+        Found found{mode.name, plan_for_time(model_, run, profile_), std::nullopt, {}};
+        if (chunks == most) {
+            found.limiting_flag = limit.flag;
+        }
         if (!why_unpredictable(found.plan, profile_)) {
             found.prediction = predict_step(found.plan, profile_);
         }
@@ -145,6 +146,11 @@ class MaxContext {
         }
         call_.out << "\n";
         for (const Found& found : found_) {
+            if (!found.limiting_flag.empty()) {
+                call_.out << fmt::format("{}: limited by {}, not by memory\n", found.mode, found.limiting_flag);
+            }
+        }
+        for (const Found& found : found_) {
             call_.out << fmt::format("{}: {}\n", found.mode, command(found));
         }
     }
@@ -160,6 +166,7 @@ class MaxContext {
             Json one = setting_json(found.plan, found.prediction, command(found));
             one["mode"] = found.mode;
             one["days_per_billion_tokens"] = found.prediction ? Json(found.days_per_billion()) : Json(nullptr);
+            one["limited_by"] = found.limiting_flag.empty() ? "memory" : found.limiting_flag;
             file["modes"].push_back(std::move(one));
         }
         return file;

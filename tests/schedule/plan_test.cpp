@@ -1,5 +1,6 @@
 // Plans: what the HBM budget buys, and what does not grow with the context.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <numeric>
 
@@ -273,6 +274,47 @@ TEST_CASE("what does not fit is said by tier, needed and available bytes") {
         CHECK(shortfall.needed_bytes == plan.peak_bytes(shortfall.tier));
         CHECK(shortfall.available_bytes == shortfall.needed_bytes - 1);
     }
+}
+
+TEST_CASE("the longest context that a plan takes, to the token, and the flag that limits it") {
+    const ModelShape model = RandomSteps(4).next().model;
+    RunConfiguration run = offloaded_run(1);
+    const auto check_limit = [&](std::int64_t tokens, std::string_view flag) {
+        CAPTURE(flag);
+        const schedule::ContextLimit limit = schedule::context_limit(run);
+        CHECK(limit.tokens == tokens);
+        CHECK(limit.flag == flag);
+        RunConfiguration longest = run;
+        longest.context_tokens = tokens;
+        CHECK_NOTHROW(make_plan(model, longest));
+        ++longest.context_tokens;
+        const std::string message = fmt::format("{}:", flag);
+        try {
+            make_plan(model, longest);
+            FAIL("a longer context is planned");
+        } catch (const UsageError& error) {
+            CHECK(std::string_view(error.what()).starts_with(message));
+        }
+    };
+    check_limit(65536 * 64, "--chunk");
+    run.chunk_tokens = run.window_tokens = 1 << 20;
+    check_limit(1 << 30, "--context");
+    run.chunk_tokens = 8192;
+    run.window_tokens = 1024;
+    // 2^18 - 1 windows before the last chunk: 32767 chunks and 7 windows.
+    check_limit(32768 * 8192, "--window");
+    run.window_tokens = 48;  // no divisor of the chunk: 262143 x 48 / 8192 = 1535.99
+    check_limit(1536 * 8192, "--window");
+    run.chunk_tokens = 1 << 20;
+    run.logit_tile_tokens = 1;
+    check_limit(1 << 19, "--logit-tile");
+    run = offloaded_run(1);
+    run.page_tokens = 1;
+    run.chunk_tokens = 1 << 19;
+    run.window_tokens = 1 << 14;
+    run.attention = AttentionMode::kTopK;
+    run.top_k = 1 << 14;
+    check_limit(1 << 19, "--page-tokens");
 }
 
 TEST_CASE("a plan is a function of its arguments") {

@@ -115,8 +115,17 @@ TEST_CASE("best: types are searched where that is allowed, and stay where they a
     const auto best = [&](const std::string& flags) {
         REQUIRE(call("best" + k7B + " --context 32K --chunk 8K --window 32K --json " + json + flags).code == 0);
         Json found = read_json_file(json)["best"];
+        const Json run = check_same_memory(found)["run"];
+        CHECK(found["gradient_dtype"] == run["gradient_dtype"]);
+        CHECK(found["master_weights"] == run["master_weights"]);
         check_same_plan(found);
         return found;
+    };
+    const auto compared_as_asked = [&] {
+        const Json compared = read_json_file(json)["compared"];
+        const auto row = std::find_if(compared.begin(), compared.end(),
+                                      [](const Json& one) { return one["name"] == "types as asked"; });
+        return row == compared.end() ? Json() : *row;
     };
     const auto types_of = [](const Json& found) {
         const std::string command = found["command"];
@@ -124,7 +133,15 @@ TEST_CASE("best: types are searched where that is allowed, and stay where they a
     };
     const Json as_asked = best("");
     CHECK(types_of(as_asked) == std::pair(false, false));
+    CHECK(compared_as_asked().is_null());
     const Json any = best(" --search-types");
+    CHECK(any["gradient_dtype"] == "bf16");
+    const Json row = compared_as_asked();
+    REQUIRE(row.is_object());
+    CHECK(row["gradient_dtype"] == "fp32");
+    CHECK(row["master_weights"] == "fp32");
+    CHECK(row["time"] == as_asked["time"]);
+    CHECK(contains(read_text_file(OOMB_SOURCE_DIR "/docs/plan-format.md", 1 << 20), "types as asked"));
     CHECK(types_of(any).first);  // split masters may be as fast as whole ones
     CHECK(seconds_of(any) < seconds_of(as_asked));
     CHECK_FALSE(types_of(best(" --search-types --gradient-dtype fp32")).first);
@@ -143,6 +160,11 @@ TEST_CASE("best: exit codes") {
     const PlanCall fp32 = call("best" + k7B + " --context 32K --dtype fp32");
     CHECK(fp32.code == 1);
     CHECK(contains(fp32.err, "has no gemm.fp32"));
+    const PlanCall topk = call("best" + k7B + " --context 32K --attention topk --top-k 16");
+    CHECK(topk.code == 1);
+    CHECK(contains(topk.err, "no times to compare: with --attention topk the pages that move depend on the data"));
+    CHECK_FALSE(contains(topk.err, "fits"));
+    CHECK(call("best" + k7B + " --context 32K --attention topk --top-k 16 --gpu-memory 20GiB").code == 3);
     CHECK(call("best" + k7B + " --context 32K --no-such-flag").code == 2);
     CHECK(contains(call("best" + k7B).err, "oomb-plan best --help lists the flags"));
     CHECK(call("best" + k7B + " --context 32K --json /absent/best.json").code == 1);
@@ -191,6 +213,24 @@ TEST_CASE("max-context: a flag that is given holds for all modes; exit codes") {
     CHECK(call("max-context" + k7B + " --context 8K").code == 2);
     CHECK(call("max-context" + k7B + " --device cpu").code == 2);
     CHECK(call("max-context" + k7B + " --chunk 100").code == 2);
+}
+
+TEST_CASE("max-context: says where a flag limits the context and not memory") {
+    const TemporaryFolder folder;
+    const std::string json = (folder.path() / "longest.json").string();
+    const auto lean = [&](const std::string& flags) {
+        const PlanCall found =
+            call("max-context" + k7B + " --offload host --hbm-pages ring --keep none --json " + json + flags);
+        REQUIRE(found.code == 0);
+        const Json mode = read_json_file(json)["modes"][0];
+        const std::string by = mode["limited_by"];
+        CHECK(contains(found.out, ": limited by " + by + ", not by memory\n") == (by != "memory"));
+        return std::pair(mode["context_tokens"].get<std::int64_t>(), by);
+    };
+    CHECK(lean(" --host-memory 900TiB --chunk 128") == std::pair(std::int64_t{65536} * 128, std::string("--chunk")));
+    CHECK(lean(" --host-memory 900TiB --chunk 8K --window 1K") ==
+          std::pair(std::int64_t{32768} * 8192, std::string("--window")));
+    CHECK(lean(" --host-memory 125GiB --chunk 8K --window 1K").second == "memory");
 }
 
 TEST_CASE("sweep: every combination, as a table, CSV and JSON") {
