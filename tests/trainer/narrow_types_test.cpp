@@ -52,8 +52,11 @@ struct Training {
     trainer::Executor executor;
 };
 
-// PyTorch rounds after every operation, we after every operation that is one here: fewer roundings, but other ones.
-void check_beside_torch(const Way& way, std::size_t sequences) {
+// Rounding moves the score of a page by some 2^-8 of it, for the query's and for the key's, and after a few operations
+// by a few. Scores closer than this could change places, and other pages would be compared.
+constexpr double kLeastScoreGap = 8 * kBf16Roundoff;
+
+void check_run_beside_torch(const Way& way, std::size_t sequences) {
     const ModelShape shape = biased_shape();
     const trainer::ParameterLayout layout(shape);
     const std::vector<double> weights = bf16_weights(layout);
@@ -65,27 +68,19 @@ void check_beside_torch(const Way& way, std::size_t sequences) {
     const auto exact = oracle_step(shape, layout, weights, views_of(step), DType::kF64, selects);
     const auto torch = oracle_step(shape, layout, weights, views_of(step), DType::kBF16, selects);
     const auto found = run_step<BFloat16>(step.plan, weights, step.sequences);
-    REQUIRE(found.lists == exact.lists);  // rounding could exchange two pages whose scores are close; here it does not
+    REQUIRE(exact.least_score_gap >= kLeastScoreGap);
+    REQUIRE(found.lists == exact.lists);
     REQUIRE(torch.lists == exact.lists);
     const std::vector<double> gradients(found.gradients.begin(), found.gradients.end());
-    const std::vector<double> ours = relative_errors(layout, gradients, exact.gradients);
-    const std::vector<double> theirs = relative_errors(layout, torch.gradients, exact.gradients);
-    double worst = 0;
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-        CAPTURE(layout.parameters()[i].name);
-        CAPTURE(theirs[i]);
-        CHECK(ours[i] <= 1.5 * theirs[i]);
-        worst = std::max(worst, ours[i] / theirs[i]);
-    }
-    MESSAGE("error at most ", worst, " of PyTorch's");
+    MESSAGE("error at most ", check_beside_torch(layout, gradients, torch.gradients, exact.gradients), " of PyTorch's");
 }
 
-TEST_CASE("bf16 gradients of the CPU are no farther from float64 than PyTorch's") {
-    check_beside_torch({.offload = Offload::kHost}, 2);
+TEST_CASE("bf16 gradients of the CPU are within 1.5 of PyTorch's error against float64") {
+    check_run_beside_torch({.offload = Offload::kHost}, 2);
 }
 
-TEST_CASE("bf16 gradients of the CPU are no farther from float64 than PyTorch's: top-K pages") {
-    check_beside_torch({.offload = Offload::kHost, .top_k = 2}, 1);
+TEST_CASE("bf16 gradients of the CPU are within 1.5 of PyTorch's error against float64: top-K pages") {
+    check_run_beside_torch({.offload = Offload::kHost, .top_k = 2}, 1);
 }
 
 // Gradients do not feed back within a step, so all that is added is the same in both runs, and the error of a gradient
