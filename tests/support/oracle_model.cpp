@@ -17,7 +17,7 @@ struct Model {
     const ParameterLayout& layout;
     const Tensor& weights;
     const OracleTopK* top_k = nullptr;
-    PageListsByLayer* lists = nullptr;
+    OracleResult* result = nullptr;
 
     Tensor vector(ParameterKind kind, std::int64_t layer, std::int64_t size) const {
         return weights.narrow(0, layout.offset(kind, layer), size);
@@ -55,21 +55,24 @@ Tensor rope(const Tensor& x, const ModelShape& shape) {
 }
 
 // The best of the first `history` pages of keys, ascending, for the queries of one page.
-std::vector<std::int32_t> select_pages(const OracleTopK& top_k, const Tensor& q, const Tensor& k,
-                                       std::int64_t history) {
+std::vector<std::int32_t> select_pages(const OracleTopK& top_k, const Tensor& q, const Tensor& k, std::int64_t history,
+                                       double& least_gap) {
     const std::int64_t kv_heads = k.size(1), head_dim = k.size(2);
     const Tensor means =
         k.narrow(0, 0, history * top_k.page_tokens).reshape({history, top_k.page_tokens, kv_heads, head_dim}).mean(1);
     const Tensor grouped = q.reshape({q.size(0), kv_heads, -1, head_dim}).sum(2);
     const Tensor logits = at::einsum("thd,phd->thp", {grouped, means}) / std::sqrt(static_cast<double>(head_dim));
     const Tensor scores = logits.softmax(-1).sum(c10::IntArrayRef{0, 1});
-    const Tensor best = std::get<1>(scores.sort(true, 0, true)).narrow(0, 0, top_k.pages);
+    const auto [sorted, pages] = scores.sort(true, 0, true);
+    least_gap = std::min(least_gap, 1 - (sorted[top_k.pages] / sorted[top_k.pages - 1]).item<double>());
+    const Tensor best = pages.narrow(0, 0, top_k.pages);
     const Tensor list = std::get<0>(best.sort()).to(at::kInt);
     return {list.data_ptr<std::int32_t>(), list.data_ptr<std::int32_t>() + top_k.pages};
 }
 
 // Hides the pages that are not selected. `hidden` is [tokens, tokens], q and k are [tokens, heads, head_dim].
-std::vector<std::int32_t> hide_pages(const OracleTopK& top_k, const Tensor& q, const Tensor& k, Tensor& hidden) {
+std::vector<std::int32_t> hide_pages(const OracleTopK& top_k, const Tensor& q, const Tensor& k, Tensor& hidden,
+                                     double& least_gap) {
     std::vector<std::int32_t> lists;
     const std::int64_t page = top_k.page_tokens;
     for (std::int64_t first = 0; first < q.size(0); first += page) {
@@ -78,7 +81,7 @@ std::vector<std::int32_t> hide_pages(const OracleTopK& top_k, const Tensor& q, c
         if (history <= top_k.pages) {
             continue;
         }
-        const std::vector<std::int32_t> list = select_pages(top_k, q.narrow(0, first, rows), k, history);
+        const std::vector<std::int32_t> list = select_pages(top_k, q.narrow(0, first, rows), k, history, least_gap);
         hidden.narrow(0, first, rows).narrow(1, 0, history * page).fill_(true);
         for (const std::int32_t selected : list) {
             hidden.narrow(0, first, rows).narrow(1, selected * page, page).fill_(false);
@@ -107,7 +110,8 @@ Tensor attention(const Model& model, const Tensor& x, std::int64_t layer) {
     k = rope(k, shape);
     Tensor hidden = at::ones({tokens, tokens}, at::kBool).triu(1);
     if (model.top_k != nullptr) {
-        (*model.lists)[layer] = hide_pages(*model.top_k, q.detach(), k.detach(), hidden);
+        model.result->lists[layer] =
+            hide_pages(*model.top_k, q.detach(), k.detach(), hidden, model.result->least_score_gap);
     }
     q = q.transpose(0, 1);
     k = k.repeat_interleave(shape.group(), 1).transpose(0, 1);
@@ -161,7 +165,7 @@ OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout,
     flat.requires_grad_(true);
     OracleResult result;
     result.lists.resize(shape.layers);
-    const Model model{shape, layout, flat, top_k, &result.lists};
+    const Model model{shape, layout, flat, top_k, &result};
     Tensor total = at::zeros({}, type == DType::kBF16 ? at::kFloat : at::kDouble);
     std::int64_t valid = 0;
     for (const trainer::SequenceView& sequence : sequences) {

@@ -3,6 +3,7 @@
 // bf16, the measure of how far bf16 may be off.
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct OracleResult {
     double loss = 0.0;
     std::vector<double> gradients;  // in the order of the layout
     PageListsByLayer lists;         // of the last sequence
+    // Of all lists: by how much of itself the score of the last page selected is above that of the best one that is
+    // not.
+    double least_score_gap = std::numeric_limits<double>::infinity();
 };
 
 // Loss summed over all valid targets of all sequences, divided once by their number. `type` is kF64 or kBF16.

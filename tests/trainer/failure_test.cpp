@@ -129,6 +129,21 @@ TEST_CASE("a stop within a step leaves weights and moments as they were") {
     }
 }
 
+TEST_CASE("an update without gradients of its own is refused and changes nothing") {
+    Trained trained;
+    const auto refuse = [&] {
+        const auto before = trained.state();
+        CHECK_THROWS_AS(trained.executor.update_weights(), InternalError);
+        CHECK(same_bits(trained.state(), before));
+    };
+    refuse();  // a second time
+    trained.executor.compute_gradients(trained.views(), kSettings);
+    trained.stop = true;
+    CHECK_THROWS_AS(trained.executor.compute_gradients(trained.views(), kSettings), trainer::Interrupted);
+    trained.backend.wait_idle();
+    refuse();  // after gradients that were given up
+}
+
 TEST_CASE("sequences that can't be computed are refused before anything runs") {
     Trained trained;
     const std::uint64_t before = trained.executor.issuer().issued();

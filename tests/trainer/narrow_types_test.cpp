@@ -52,8 +52,11 @@ struct Training {
     trainer::Executor executor;
 };
 
-// PyTorch rounds after every operation, we after every operation that is one here: fewer roundings, but other ones.
-void check_beside_torch(const Way& way, std::size_t sequences) {
+// Rounding moves the score of a page by some 2^-8 of it, for the query's and for the key's, and after a few operations
+// by a few. Scores closer than this could change places, and other pages would be compared.
+constexpr double kLeastScoreGap = 8 * kBf16Roundoff;
+
+void check_run_beside_torch(const Way& way, std::size_t sequences) {
     const ModelShape shape = biased_shape();
     const trainer::ParameterLayout layout(shape);
     const std::vector<double> weights = bf16_weights(layout);
@@ -65,27 +68,19 @@ void check_beside_torch(const Way& way, std::size_t sequences) {
     const auto exact = oracle_step(shape, layout, weights, views_of(step), DType::kF64, selects);
     const auto torch = oracle_step(shape, layout, weights, views_of(step), DType::kBF16, selects);
     const auto found = run_step<BFloat16>(step.plan, weights, step.sequences);
-    REQUIRE(found.lists == exact.lists);  // rounding could exchange two pages whose scores are close; here it does not
+    REQUIRE(exact.least_score_gap >= kLeastScoreGap);
+    REQUIRE(found.lists == exact.lists);
     REQUIRE(torch.lists == exact.lists);
     const std::vector<double> gradients(found.gradients.begin(), found.gradients.end());
-    const std::vector<double> ours = relative_errors(layout, gradients, exact.gradients);
-    const std::vector<double> theirs = relative_errors(layout, torch.gradients, exact.gradients);
-    double worst = 0;
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-        CAPTURE(layout.parameters()[i].name);
-        CAPTURE(theirs[i]);
-        CHECK(ours[i] <= 1.5 * theirs[i]);
-        worst = std::max(worst, ours[i] / theirs[i]);
-    }
-    MESSAGE("error at most ", worst, " of PyTorch's");
+    MESSAGE("error at most ", check_beside_torch(layout, gradients, torch.gradients, exact.gradients), " of PyTorch's");
 }
 
-TEST_CASE("bf16 gradients of the CPU are no farther from float64 than PyTorch's") {
-    check_beside_torch({.offload = Offload::kHost}, 2);
+TEST_CASE("bf16 gradients of the CPU are within 1.5 of PyTorch's error against float64") {
+    check_run_beside_torch({.offload = Offload::kHost}, 2);
 }
 
-TEST_CASE("bf16 gradients of the CPU are no farther from float64 than PyTorch's: top-K pages") {
-    check_beside_torch({.offload = Offload::kHost, .top_k = 2}, 1);
+TEST_CASE("bf16 gradients of the CPU are within 1.5 of PyTorch's error against float64: top-K pages") {
+    check_run_beside_torch({.offload = Offload::kHost, .top_k = 2}, 1);
 }
 
 // Gradients do not feed back within a step, so all that is added is the same in both runs, and the error of a gradient
@@ -190,11 +185,22 @@ TEST_CASE("a gradient that is not finite is named, in bf16 and in the vectors' o
     }
 }
 
-// Steps in which all masters, moments and weights were equal. A weight at a tie is rounded another way (of 12,000
-// weights one in ten steps is), and from there on the runs are different ones.
-std::int64_t equal_steps(const RunConfiguration& whole_run, const RunConfiguration& split_run, std::int64_t steps,
-                         trainer::CpuBackendOptions options) {
-    Training whole(whole_run), split(split_run, std::move(options));
+// Few weights, so that a tie among them is rare.
+ModelShape tiny_shape() {
+    ModelShape shape = biased_shape();
+    shape.layers = 1;
+    shape.hidden = 8;
+    shape.query_heads = 1;
+    shape.ffn = 16;
+    shape.vocab = 20;
+    return shape;
+}
+
+// Steps in which all masters, moments and weights were equal, up to and with the first that leaves a weight at a tie:
+// it is rounded another way, and from there on the runs are different ones. Of 2^17 weights one is in each step.
+std::int64_t equal_steps(const RunConfiguration& whole_run, const RunConfiguration& split_run, const ModelShape& shape,
+                         std::int64_t steps, trainer::CpuBackendOptions options) {
+    Training whole(whole_run, {}, shape), split(split_run, std::move(options), shape);
     for (std::int64_t step = 1; step <= steps; ++step) {
         const std::vector<float> before = whole.masters();
         whole.run_step(step);
@@ -219,20 +225,27 @@ std::int64_t equal_steps(const RunConfiguration& whole_run, const RunConfigurati
     return steps;
 }
 
-TEST_CASE("split master weights: the same bits as whole ones, in HBM, on the host, in both, in any order") {
-    std::int64_t equal = 0;
+// Six steps of gradients in either type with states in HBM, on the host, in both. Returns the least number of steps
+// that could be compared.
+std::int64_t check_split_masters(const ModelShape& shape, std::int64_t shard_parameters) {
+    std::int64_t least = 6;
     for (const bool bf16_gradients : {false, true}) {
         for (const Amount resident : {kAllOfThem, some(0), some(2)}) {
             CAPTURE(states_text(resident));
             RunConfiguration run = bf16_run({.offload = Offload::kHost, .resident_shards = resident});
             run.bf16_gradients = bf16_gradients;
+            run.shard_parameters = shard_parameters;
             RunConfiguration split = run;
             split.split_masters = true;
-            equal += equal_steps(run, split, 6, {.order = Order::kShuffled, .seed = 5});
+            least = std::min(least, equal_steps(run, split, shape, 6, {.order = Order::kShuffled, .seed = 5}));
         }
     }
-    MESSAGE(equal, " steps compared");
-    CHECK(equal >= 6);
+    return least;
+}
+
+TEST_CASE("split master weights: the same bits as whole ones, in HBM, on the host, in both, in any order") {
+    check_split_masters(biased_shape(), 2048);          // of 11,512 weights some come to a tie
+    CHECK(check_split_masters(tiny_shape(), 128) > 1);  // of 1032: all six without a tie where this was written
 }
 
 TEST_CASE("without an optimizer there are no masters: weights are read back as they are") {

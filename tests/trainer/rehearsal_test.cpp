@@ -2,6 +2,8 @@
 
 #include "trainer/executor/rehearsal.hpp"
 
+#include <algorithm>
+#include <numeric>
 #include <set>
 #include <string>
 
@@ -25,7 +27,8 @@ constexpr std::int64_t kAlignment_bytes = 256;  // no more of an address is look
 // sizes, and where each operand begins modulo the alignment.
 class Seen {
   public:
-    Seen(const schedule::Plan& plan, const ParameterLayout& layout) : plan_(plan), layout_(layout) {}
+    Seen(const schedule::Plan& plan, const ParameterLayout& layout)
+        : plan_(plan), layout_(layout), shards_(optimizer_shards(schedule::StepShape(plan.model, plan.run))) {}
 
     std::string of(const Operation& operation) const {
         std::string text = fmt::format("{} rows {}", name_of(operation.id.kind), operation.rows);
@@ -36,6 +39,8 @@ class Seen {
                                 attention->first_key == attention->first_query, operation.id.part == 0);
         } else if (operation.id.kind == Kind::kRope) {
             text += fmt::format(" parts {}", operation.id.part);
+        } else if (operation.id.kind == Kind::kOptimizer) {
+            text += of_shard(operation.id.part);
         }
         for (const auto& use : operation.regions) {
             const schedule::Region& region = region_of(plan_.regions, use.region);
@@ -73,8 +78,28 @@ class Seen {
         }
     }
 
+    // AdamW's calls: the gradient's type, and how many elements every operand's place is a multiple of.
+    std::string of_shard(std::int64_t shard) const {
+        std::set<std::string> calls;  // sorted, each once
+        const std::int64_t begin = shards_.first(shard), end = begin + shards_.size(shard);
+        std::int64_t vectors = 0;  // elements of those before
+        for (std::size_t i = 0; i < layout_.parameters().size(); ++i) {
+            const bool vector = layout_.parameters()[i].shape.size() == 1;
+            const std::int64_t first = std::max(begin, layout_.offset(i));
+            if (first < std::min(end, layout_.offset(i + 1))) {
+                const bool apart = vector && plan_.run.gradient_type() != plan_.run.accumulator;
+                const std::int64_t gradient = apart ? vectors + first - layout_.offset(i) : first;
+                const std::int64_t multiple = std::gcd(std::gcd(first, gradient), std::gcd(first - begin, 64));
+                calls.insert(fmt::format(" {}@{}", vector ? "vector" : "matrix", multiple));
+            }
+            vectors += vector ? layout_.parameters()[i].elements : 0;
+        }
+        return std::accumulate(calls.begin(), calls.end(), std::string());
+    }
+
     const schedule::Plan& plan_;
     const ParameterLayout& layout_;
+    const schedule::OptimizerShards shards_;
 };
 
 // Of every compute operation that the issuer hands to a backend, but those that move what is kept.
@@ -145,6 +170,31 @@ TEST_CASE("each operation is carried out on zeros, in any order") {
             CHECK(done == operations.size());
         }
     }
+}
+
+// Full shards of one placement: only matrices in some, norms and biases in others.
+TEST_CASE("gradients in bf16: norms and biases are rehearsed though the first shard is all embedding") {
+    RunConfiguration run = small_run(64, 16);
+    run.compute = DType::kBF16;
+    run.accumulator = DType::kF32;
+    run.bf16_gradients = true;
+    run.shard_parameters = 1024;
+    ModelShape shape = small_shape();
+    shape.vocab = 64;
+    const ParameterLayout layout(shape);
+    const schedule::Plan plan = schedule::make_plan(shape, run);
+    const schedule::OptimizerShards shards = optimizer_shards(schedule::StepShape(shape, run));
+    REQUIRE(shards.elements <= layout.offset(1));
+    bool vectors = false;
+    for (const IssuedOperation& issued : rehearsal_of(plan, layout)) {
+        if (issued.operation.id.kind == Kind::kOptimizer) {
+            const std::int64_t shard = issued.operation.id.part;
+            layout.for_each_part(shards.first(shard), shards.size(shard), [&](std::size_t parameter, auto, auto) {
+                vectors = vectors || is_vector(layout.parameters()[parameter].kind);
+            });
+        }
+    }
+    CHECK(vectors);
 }
 
 TEST_CASE("their number does not grow with the context") {

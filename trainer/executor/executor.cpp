@@ -72,6 +72,7 @@ StepResult Executor::compute_gradients(std::span<const SequenceView> sequences, 
         fail<UsageError>("step: none of its {} targets is valid; a loss needs at least one", result.tokens);
     }
     settings.loss_scale = 1.0 / static_cast<double>(result.valid_targets);
+    gradients_ready_ = false;
     backend_.set_step(settings);
     for (std::size_t i = 0; i < sequences.size(); ++i) {
         run_sequence(sequences[i], static_cast<std::int64_t>(i), static_cast<std::int64_t>(sequences.size()));
@@ -85,10 +86,13 @@ StepResult Executor::compute_gradients(std::span<const SequenceView> sequences, 
             sums.valid_targets, result.valid_targets);
     result.loss = sums.loss * settings.loss_scale;
     result.gradient_norm = std::sqrt(sums.gradient_squares);
+    gradients_ready_ = true;
     return result;
 }
 
 void Executor::update_weights() {
+    require(gradients_ready_, "update of the weights: no gradients were computed since the last one");
+    gradients_ready_ = false;
     NormFilter update(issuer_, false);
     schedule::generate_optimizer(schedule::StepShape(plan_.model, plan_.run), update);
     backend_.wait_idle();

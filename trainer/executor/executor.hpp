@@ -39,7 +39,8 @@ class Executor {
     // plan's context, or a step without a valid target; NumericError, naming the tensor, when loss or gradient is NaN
     // or infinite; Interrupted, after which the executor is of no further use: pages of the broken step are alive.
     StepResult compute_gradients(std::span<const SequenceView> sequences, StepSettings settings);
-    // The optimizer on the gradients just computed. Not interruptible.
+    // The optimizer on the gradients just computed, once: the states that it begins with were fetched while they were
+    // computed. Not interruptible. Throws InternalError unless compute_gradients() has returned since the last call.
     void update_weights();
 
     const issue::Issuer& issuer() const { return issuer_; }
@@ -55,6 +56,7 @@ class Executor {
     const std::atomic<bool>* stop_;
     CopyCounter counter_;  // between the issuer and the backend
     issue::Issuer issuer_;
+    bool gradients_ready_ = false;  // and the optimizer's first shards are fetched
 };
 
 }  // namespace oomb::trainer

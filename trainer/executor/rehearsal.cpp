@@ -1,11 +1,13 @@
 #include "trainer/executor/rehearsal.hpp"
 
 #include <array>
+#include <bit>
 #include <set>
 #include <utility>
 
 #include "runtime/schedule/generator.hpp"
 #include "runtime/schedule/optimizer_schedule.hpp"
+#include "trainer/executor/gradient_places.hpp"
 
 namespace oomb::trainer {
 namespace {
@@ -20,8 +22,9 @@ constexpr std::int64_t kAlignmentElements = schedule::kRegionAlignment_bytes / 2
 
 class ShapeCollector : public schedule::OperationSink {
   public:
-    ShapeCollector(const ParameterLayout& layout, std::int64_t layers) {
-        for (std::int64_t layer = 0; layer < layers; ++layer) {
+    ShapeCollector(const schedule::StepShape& step, const ParameterLayout& layout)
+        : layout_(layout), gradient_places_(layout, step.run()), shards_(optimizer_shards(step)) {
+        for (std::int64_t layer = 0; layer < step.model().layers; ++layer) {
             layer_places_.push_back(layout.offset(ParameterKind::kInputNorm, layer) % kAlignmentElements);
         }
     }
@@ -55,7 +58,23 @@ class ShapeCollector : public schedule::OperationSink {
         } else if (const auto* pass = std::get_if<schedule::ElementwiseCost>(&operation.cost)) {
             shape[5] = pass->bytes;
         }
+        if (operation.id.kind == Kind::kOptimizer) {
+            shape[6] = parts_of(operation.id.part);
+        }
         return shape;
+    }
+
+    // A bit for each kind of part that a shard has: vector or matrix (their gradients may differ in type), and the
+    // power of two that divides its places among weights and gradients. States begin with the shard, which is aligned.
+    std::int64_t parts_of(std::int64_t shard) const {
+        std::uint64_t parts = 0;
+        layout_.for_each_part(
+            shards_.first(shard), shards_.size(shard), [&](std::size_t parameter, std::int64_t first, std::int64_t) {
+                const std::int64_t gradient = gradient_places_.of(parameter).first + first - layout_.offset(parameter);
+                const int power = std::countr_zero(static_cast<std::uint64_t>(first | gradient | kAlignmentElements));
+                parts |= std::uint64_t{1} << (2 * power + (is_vector(layout_.parameters()[parameter].kind) ? 1 : 0));
+            });
+        return static_cast<std::int64_t>(parts);
     }
 
     // Which of an operation's ways its part chooses. Other parts count windows, tiles and shards.
@@ -90,6 +109,9 @@ class ShapeCollector : public schedule::OperationSink {
         operations_.push_back(std::move(issued));
     }
 
+    const ParameterLayout& layout_;
+    const GradientPlaces gradient_places_;
+    const schedule::OptimizerShards shards_;
     std::vector<std::int64_t> layer_places_;
     std::set<Shape> known_;
     std::vector<IssuedOperation> operations_;
@@ -99,7 +121,7 @@ class ShapeCollector : public schedule::OperationSink {
 
 std::vector<IssuedOperation> rehearsal_of(const schedule::Plan& plan, const ParameterLayout& layout) {
     const schedule::StepShape step(plan.model, plan.run);
-    ShapeCollector shapes(layout, plan.model.layers);
+    ShapeCollector shapes(step, layout);
     schedule::SequenceGenerator(step, 0, 1, shapes).generate();
     schedule::generate_optimizer(step, shapes);
     return shapes.take_operations();
