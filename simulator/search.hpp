@@ -65,7 +65,7 @@ class Search {
 
     std::vector<RunConfiguration> neighbours(const RunConfiguration& run) const;
     std::optional<RunConfiguration> halved(const RunConfiguration& run) const;
-    void visit(const RunConfiguration& cut);
+    void visit(const RunConfiguration& run);
     std::vector<RunConfiguration> settings_of(Cut& cut) const;
     std::vector<Keep> keeps() const;
     std::vector<Amount> states() const;

@@ -215,7 +215,9 @@ void add_places(CLI::App& app, RunFlags& flags) {
     add("--optimizer-states", flags.optimizer_states, "hbm|host|auto", flags.optimizer_states,
         "where AdamW's m and v (and --master-weights) lie. host: they pass through GPU memory once per "
         "step. auto: as many in GPU memory as kept pages leave room for, the rest on the host");
-    const std::string free = " with --device cuda; with cpu both tiers share what this machine has free";
+    const std::string free =
+        " with --device cuda, or what the machine of --hardware has; with cpu both tiers share what this machine has "
+        "free";
     add("--gpu-memory", flags.gpu_memory, "SIZE", kDefaultGpuMemory + free,
         "budget of GPU memory: 139GiB (powers of 1024) or 141GB (powers of 1000)");
     add("--host-memory", flags.host_memory, "SIZE", kDefaultHostMemory + free, "budget of host memory, as above");
@@ -342,6 +344,20 @@ HardwareProfile read_gpu_profile(const std::string& name_or_path, DeviceKind dev
                          name_or_path, fmt::join(known_hardware_names(), ", "));
     }
     return read_hardware_profile(name_or_path);
+}
+
+void take_budgets_of(const std::string& hardware, RunFlags& flags) {
+    if (hardware.empty() || flags.device != "cuda") {
+        return;
+    }
+    const HardwareProfile profile = read_gpu_profile(hardware, DeviceKind::kCuda);
+    const auto take = [](std::string& budget, const SourcedBytes& memory) {
+        if (budget.empty()) {
+            budget = fmt::format("{}GiB", memory.bytes / kGiB);
+        }
+    };
+    take(flags.gpu_memory, profile.gpu_memory);
+    take(flags.host_memory, profile.host_memory);
 }
 
 std::optional<std::string> position_warning(const RunConfiguration& run, const ModelShape& model) {

@@ -64,9 +64,12 @@ RunConfiguration to_run_configuration(const RunFlags& flags);
 // is free now, which this returns; nothing where budgets describe the machine. Throws FileError when it cannot be read.
 std::optional<std::int64_t> free_memory_limit_bytes(const RunFlags& flags);
 
-// What --hardware names, a machine of known_hardware.hpp or a file: UsageError with --device cpu and for what is neither;
-// FileError as read_hardware_profile.
+// What --hardware names, a machine of known_hardware.hpp or a file: UsageError with --device cpu and for what is
+// neither; FileError as read_hardware_profile.
 HardwareProfile read_gpu_profile(const std::string& name_or_path, DeviceKind device);
+
+// With --device cuda: budgets that are not given become the memory that this machine's profile has, in whole GiB.
+void take_budgets_of(const std::string& hardware, RunFlags& flags);  // as read_gpu_profile; "" changes nothing
 
 // One sentence where the context is longer than the positions the model was trained for.
 std::optional<std::string> position_warning(const RunConfiguration& run, const ModelShape& model);

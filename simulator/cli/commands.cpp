@@ -18,6 +18,7 @@ void add_plan_flags(CLI::App& app, PlanFlags& flags, const std::string& what_jso
         ->type_name("NAME|FILE")
         ->default_str("h200_sxm")
         ->group("Output");
+    app.final_callback([&flags] { take_budgets_of(flags.hardware, flags.run); });
     app.add_option("--json", flags.json_path, what_json_gets)->type_name("FILE")->group("Output");
 }
 

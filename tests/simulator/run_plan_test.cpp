@@ -126,6 +126,8 @@ TEST_CASE("a time is predicted for the machine that is named, and for no plan th
     CHECK(time_of("--context 16K --no-optimizer --hardware " OOMB_SOURCE_DIR "/hardware/h200_sxm.json") == built_in);
     CHECK(time_of("--context 16K --no-optimizer --hardware h200_sxm") == built_in);
     CHECK(time_of("--context 16K --no-optimizer --hardware h100_sxm")["hardware"] != profile["name"]);
+    const PlanCall h100 = plan_of(model_file("qwen2.5-7b"), "--context 128K --offload host --hardware h100_sxm");
+    CHECK(contains(h100.out, "79.0 GiB    84,825,604,096  --gpu-memory"));  // that of the card, not the H200's
     const PlanCall unknown = plan_of(model_file("qwen2.5-7b"), "--context 16K --hardware b300");
     CHECK(unknown.code == 2);
     CHECK(contains(unknown.err, "known are h100_sxm, h200_sxm"));

@@ -112,7 +112,8 @@ std::optional<simulator::Prediction> predict(const schedule::Plan& plan,
     return simulator::predict_step(plan, *profile);
 }
 
-ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::string& command) {
+ExitCode train(RunFlags run_flags, const TrainFlags& flags, const std::string& command) {
+    take_budgets_of(flags.hardware, run_flags);
     const RunConfiguration run = to_run_configuration(run_flags);
     check_device(run);
     TrainingOptions options = to_training_options(flags, run.optimizer, run_flags.model, command);
