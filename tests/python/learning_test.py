@@ -15,8 +15,9 @@ CONFIG = {
     "tie_word_embeddings": True, "torch_dtype": "float32",
 }
 # Uniform guessing has ln 256 = 5.55 nats; the frequencies of this text's bytes alone have 3.07, so a loss near 2.1 needs
-# attention to what came before. The tolerance is for processors and BLAS libraries that round differently: the mean
-# over the last pass spreads by about 0.07 between seeds.
+# attention to what came before. The tolerance is for processors and BLAS libraries that round differently, which make
+# another run of it as another seed does: over ten seeds the mean over the last pass is 1.97 to 2.16 (with a learning
+# rate of 4e-3 it was 2.09 to 2.35).
 EXPECTED_LOSS, TOLERANCE = 2.1, 0.2
 STEPS, STEPS_PER_PASS = 600, 44
 
@@ -26,7 +27,7 @@ def flags(tmp_path):
     config = tmp_path / "config.json"
     config.write_text(json.dumps(CONFIG))
     return {"model": config, "data": Path(__file__).resolve().parents[2] / REPOSITORY_TEXT, "context": 256, "chunk": 64, "page_tokens": 32,
-            "window": 128, "steps": STEPS, "learning_rate": 4e-3, "warmup_steps": 20, "seed": 1, "offload": "host",
+            "window": 128, "steps": STEPS, "learning_rate": 1e-3, "warmup_steps": 20, "seed": 1, "offload": "host",
             "hbm_pages": "ring", "keep": "xo"}
 
 
