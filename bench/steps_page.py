@@ -111,7 +111,8 @@ def main(*arguments):
         f"- Command: `bench/measure_steps.py` (the flags of each row are in [{Path(out).name}.json]({Path(out).name}.json)), commit `{commit}`.",
         f"- Machine: {gpu[0]}, driver {gpu[1]}; under load {loaded['watts']:.0f} W of 700 W and {loaded['clock_mhz']} MHz.",
         "- GPU memory is what the driver counts for the process, context included. Peers: peak of PyTorch's allocator, context not",
-        "  included; they ran on the same machine, one after the other.",
+        "  included. Each file's rows and peers ran on one GPU, one after the other"
+        + ("; files on two GPUs of one host, side by side." if len(sources) > 1 else "."),
         "- Floor: the arithmetic alone at sustained rates; for lean and resident with everything recomputed, for best with nothing.", "",
         "## Gradients", "",
         "Forward and backward, no optimizer. \"Lean\": every K/V page on the host, nothing kept, GPU memory does not grow with the context.",
