@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the page of the steps from what measure_steps.py wrote, in one file or in several of one commit:
+"""Makes the page of the steps from what measure_steps.py wrote, in one file or in several; the first may be an earlier page's:
 
     bench/steps_page.py FILE.json [FILE.json ...] docs/measurements/steps-h200
 """
@@ -83,11 +83,18 @@ def kind_lines(name, summary):
             f"| compute | the others | | {rest:.3f} | {100 * rest / whole:.1f} % |"]
 
 
+def commit_of(version):
+    return version.split("commit")[1].split()[0]
+
+
 def merged(sources):
+    """One result of all files: the first one's version, and at each row and peer of another commit which."""
     parts = [json.loads(Path(source).read_text()) for source in sources]
-    versions = {part["oomb"] for part in parts}
-    if len(versions) > 1:
-        sys.exit(f"steps_page: measurements of {len(versions)} versions: {', '.join(versions)}")
+    commit = commit_of(parts[0]["oomb"])
+    for part in parts:
+        if commit_of(part["oomb"]) != commit:
+            for entry in [*part["rows"], *part["peers"]]:
+                entry["commit"] = commit_of(part["oomb"])
     return {**parts[0], "rows": [row for part in parts for row in part["rows"]],
             "peers": [peer for part in parts for peer in part["peers"]], "gpu_after": parts[-1]["gpu_after"]}
 
@@ -96,7 +103,11 @@ def main(*arguments):
     *sources, out = arguments
     result = merged(sources)
     Path(out).with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
-    commit = result["oomb"].split("commit")[1].split()[0]
+    later = {}
+    for row in result["rows"]:
+        if "commit" in row:
+            later.setdefault(row["commit"], []).append(row["row"])
+    commits = "; ".join([f"commit `{commit_of(result['oomb'])}`", *(f"{', '.join(names)}: `{commit}`" for commit, names in later.items())])
     done = [peer for run in result["peers"] for peer in run["results"]]
     peers = {f"{peer['ctx'] // 1024}K": peer_text(peer) for peer in done if peer["peer"] == "hf" and peer["attn"] == "cudnn"}
     rows = {row["row"]: row for row in result["rows"]}
@@ -108,7 +119,7 @@ def main(*arguments):
         "# Steps of a 7B model on one H200", "",
         "The Qwen2.5-7B shape (28 layers, 7.6 G parameters), random weights and tokens, bf16 with fp32 weight gradients, chunks of 8K.",
         "Medians of the steps after the first.", "",
-        f"- Command: `bench/measure_steps.py` (the flags of each row are in [{Path(out).name}.json]({Path(out).name}.json)), commit `{commit}`.",
+        f"- Command: `bench/measure_steps.py` (the flags of each row are in [{Path(out).name}.json]({Path(out).name}.json)); {commits}.",
         f"- Machine: {gpu[0]}, driver {gpu[1]}; under load {loaded['watts']:.0f} W of 700 W and {loaded['clock_mhz']} MHz.",
         "- GPU memory is what the driver counts for the process, context included. Peers: peak of PyTorch's allocator, context not",
         "  included. Each file's rows and peers ran on one GPU, one after the other"

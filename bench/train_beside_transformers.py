@@ -11,6 +11,8 @@ master weights ("masters"). Runs of it that differ in nothing (their sums are no
 kernel or in that: what these differ by is the noise that any two such trainings have. Without --data the Python files
 of the standard library, then those of installed packages are tokenised until there are enough.
 
+--rope-theta starts from a model that knows the positions: a folder OUT/model with that base and --context positions.
+
 Writes OUT/train.json (every step of every run), OUT/train.md, and prints the differences. Runs that OUT/train.json already holds with
 the same settings are kept, so that an interrupted comparison goes on. Exit codes: 0 done, 1 failed, 2 wrong usage.
 """
@@ -31,7 +33,7 @@ import numpy
 ROOT = Path(__file__).resolve().parents[1]
 OURS = "oomb-train"
 BETAS, EPSILON = (0.9, 0.95), 1e-8
-SETTINGS = ("context", "steps", "learning_rate", "warmup_steps", "weight_decay", "max_grad_norm", "oomb_flags")
+SETTINGS = ("context", "steps", "rope_theta", "learning_rate", "warmup_steps", "weight_decay", "max_grad_norm", "oomb_flags")
 
 
 def tokenised(args):
@@ -44,6 +46,19 @@ def tokenised(args):
                    "--include", "*.py", "--invalid-utf8", "skip", "--limit-tokens", needed, *folders]
         subprocess.run(command, check=True)
     return path
+
+
+def stretched_model(args):
+    """The model folder with another RoPE base, so that the context lies inside the positions that it can tell apart."""
+    folder = args.out / "model"
+    folder.mkdir(exist_ok=True)
+    for file in Path(args.model).resolve().iterdir():
+        if file.name != "config.json" and not (folder / file.name).exists():
+            (folder / file.name).symlink_to(file)
+    config = json.loads((Path(args.model) / "config.json").read_text()) | {"max_position_embeddings": args.context}
+    (config.get("rope_parameters") or config)["rope_theta"] = args.rope_theta
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    return folder
 
 
 def learning_rate_at(args, step):
@@ -193,13 +208,16 @@ def page(report):
         f"# Training beside transformers: {report['model']}, {report['tokens']:,} tokens of real text", "",
         f"{report['steps']} AdamW steps of one sequence of {report['context']:,} tokens, learning rate {report['learning_rate']:g} after "
         f"{report['warmup_steps']} steps of warm-up, cosine;", f"decay {report['weight_decay']:g}, gradient norm clipped to {report['max_grad_norm']:g}. "
-        f"oomb-train: bf16, fp32 masters, `{report['oomb_flags']}`.", "Losses and gradient norms of every step and run are in the JSON beside.", "",
+        f"oomb-train: bf16, fp32 masters, `{report['oomb_flags']}`.",
+        *([f"RoPE base {report['rope_theta']:g} in place of the model's own."] if report["rope_theta"] else []),
+        "Losses and gradient norms of every step and run are in the JSON beside.", "",
         "- Command: `bench/train_beside_transformers.py` (its help says what the variants are and what counts as noise).",
         f"- {report['oomb']}; one H200.", "", "```", table(report), "```"]) + "\n"
 
 
 def compare(args):
     path = args.out / "train.json"
+    name = Path(args.model).name
     data = args.data or tokenised(args)
     available = len(numpy.load(data, mmap_mode="r"))
     if available < args.steps * args.context + 1:
@@ -208,7 +226,9 @@ def compare(args):
     report = json.loads(path.read_text()) if path.is_file() else {}
     if any(report.get(name) != value for name, value in settings.items()):
         version = subprocess.run([args.oomb_train, "--version"], check=True, capture_output=True, text=True).stdout
-        report = {**settings, "oomb": " ".join(version.split()), "model": Path(args.model).name, "tokens": args.steps * args.context, "runs": {}}
+        report = {**settings, "oomb": " ".join(version.split()), "model": name, "tokens": args.steps * args.context, "runs": {}}
+    if args.rope_theta:
+        args.model = stretched_model(args)
     names = [OURS, *(f"transformers {number}, {variant}" for number, variant in enumerate(args.variants.split(","), 1))]
     for name in names:
         if name not in report["runs"]:
@@ -230,6 +250,7 @@ def parse(argv):
     parser.add_argument("--context", type=int, default=32768)
     parser.add_argument("--steps", type=int, default=160,
                         help="160 of 32,768 tokens: 5.2 million (default: %(default)s)")
+    parser.add_argument("--rope-theta", type=float, help="RoPE base in place of the model's own")
     parser.add_argument("--learning-rate", type=float, default=1e-4)
     parser.add_argument("--warmup-steps", type=int, default=10)
     parser.add_argument("--weight-decay", type=float, default=0.1)
