@@ -10,12 +10,14 @@ namespace oomb::simulator {
 using issue::Ticket;
 using schedule::Engine;
 
+Clock::Clock(const schedule::Plan& plan, Durations& durations, StepObserver* observer)
+    : plan_(plan), durations_(durations), observer_(observer) {}
+
 Clock::Clock(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer)
-    : plan_(plan), costs_(plan.run, profile), observer_(observer) {
-    for (Lane& lane : lanes_) {
-        lane.ring.resize(kRing);
-    }
-}
+    : plan_(plan),
+      own_(std::make_unique<ProfileDurations>(plan.run, profile)),
+      durations_(*own_),
+      observer_(observer) {}
 
 double Clock::end_of(const Lane& lane, Ticket ticket) const {
     require(ticket <= lane.issued, "clock: ticket {} of an engine that was given {}", ticket, lane.issued);
@@ -39,11 +41,20 @@ bool Clock::busy_at(const Lane& lane, double moment) const {
 
 double Clock::seconds_of(const issue::IssuedOperation& issued, std::int64_t bytes, double begin) const {
     const Engine engine = issued.operation.engine;
-    if (engine == Engine::kCompute) {
-        return costs_.compute_seconds(issued.operation);
-    }
     const Engine other = engine == Engine::kHostToDevice ? Engine::kDeviceToHost : Engine::kHostToDevice;
-    return costs_.copy_seconds(engine, bytes, busy_at(lanes_[static_cast<int>(other)], begin));
+    const bool both = engine != Engine::kCompute && busy_at(lanes_[static_cast<int>(other)], begin);
+    return durations_.seconds(issued.operation, bytes, both);
+}
+
+// The engine is free, and what the operation waits for is done.
+double Clock::ready_at(const issue::IssuedOperation& issued) const {
+    double ready = durations_.one_engine() ? sums_.seconds : lanes_[static_cast<int>(issued.operation.engine)].free;
+    for (std::size_t other = 0; other < schedule::kEngines; ++other) {
+        if (issued.waits[other] > 0) {
+            ready = std::max(ready, end_of(lanes_[other], issued.waits[other]));
+        }
+    }
+    return ready;
 }
 
 void Clock::take(issue::IssuedOperation issued) {
@@ -51,12 +62,8 @@ void Clock::take(issue::IssuedOperation issued) {
     const schedule::OperationId& id = issued.operation.id;
     Lane& lane = lanes_[engine];
     require(issued.ticket == lane.issued + 1, "clock: ticket {} after {}", issued.ticket, lane.issued);
-    double begin = lane.free;
-    for (std::size_t other = 0; other < schedule::kEngines; ++other) {
-        if (issued.waits[other] > 0) {
-            begin = std::max(begin, end_of(lanes_[other], issued.waits[other]));
-        }
-    }
+    const double ready = ready_at(issued);
+    const double begin = ready + durations_.gap_seconds(issued.operation);
     const issue::Movement movement = issue::movement_of(issued, plan_);
     const double seconds = seconds_of(issued, movement.bytes, begin);
     const double end = begin + seconds;
@@ -64,7 +71,7 @@ void Clock::take(issue::IssuedOperation issued) {
         observer_->ran(issued, begin, end, movement);
     }
     if (issued.operation.engine == Engine::kCompute) {
-        sums_.exposed_copy_seconds += begin - lane.free;  // all other engines copy
+        sums_.exposed_copy_seconds += ready - lane.free;  // all other engines copy
         sums_.phase_seconds[static_cast<std::size_t>(id.phase)] += end - lane.free;
     }
     sums_.uses[static_cast<std::size_t>(id.phase)][engine][static_cast<std::size_t>(id.kind)] +=
@@ -76,6 +83,9 @@ void Clock::take(issue::IssuedOperation issued) {
 }
 
 void Clock::wait_idle() {
+    if (observer_ != nullptr) {
+        observer_->waited();
+    }
     for (Lane& lane : lanes_) {
         lane.free = sums_.seconds;
     }

@@ -3,10 +3,11 @@
 // would be done.
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "runtime/issue/issued_operation.hpp"
-#include "simulator/costs.hpp"
+#include "simulator/durations.hpp"
 #include "simulator/observer.hpp"
 #include "simulator/prediction.hpp"
 
@@ -16,7 +17,8 @@ namespace oomb::simulator {
 // done. Keeps sums and, per engine, the times of the last operations; no list of operations.
 class Clock : public issue::IssuedSink {
   public:
-    // `plan` and `observer`, if there is one, outlive the clock.
+    // `plan`, `durations` and `observer`, if there is one, outlive the clock.
+    Clock(const schedule::Plan& plan, Durations& durations, StepObserver* observer = nullptr);
     Clock(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer = nullptr);
 
     void take(issue::IssuedOperation issued) override;
@@ -36,15 +38,17 @@ class Clock : public issue::IssuedSink {
     struct Lane {
         issue::Ticket issued = 0;
         double free = 0.0;  // end of the last operation, or of the last wait_idle()
-        std::vector<Span> ring;
+        std::vector<Span> ring = std::vector<Span>(kRing);
     };
 
     double end_of(const Lane& lane, issue::Ticket ticket) const;
     bool busy_at(const Lane& lane, double moment) const;
+    double ready_at(const issue::IssuedOperation& issued) const;
     double seconds_of(const issue::IssuedOperation& issued, std::int64_t bytes, double begin) const;
 
     const schedule::Plan& plan_;
-    Costs costs_;
+    std::unique_ptr<Durations> own_;  // of a profile
+    Durations& durations_;
     StepObserver* observer_;
     std::array<Lane, schedule::kEngines> lanes_;
     Prediction sums_;

@@ -15,6 +15,8 @@ class StepObserver {
     // In program order; seconds since the step began.
     virtual void ran(const issue::IssuedOperation& issued, double begin, double end,
                      const issue::Movement& movement) = 0;
+    // What comes next begins after everything so far.
+    virtual void waited() {}
 };
 
 }  // namespace oomb::simulator

@@ -105,23 +105,33 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
 
 namespace {
 
-Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, bool with_sequence,
-                    StepObserver* observer) {
+Prediction simulate(const schedule::Plan& plan, Durations& durations, std::int64_t sequences, StepObserver* observer) {
     const schedule::StepShape step(plan.model, plan.run);
-    Clock clock(plan, profile, observer);
+    Clock clock(plan, durations, observer);
     issue::Issuer issuer(plan, clock);
     if (observer != nullptr) {
         observer->begins(issuer);
     }
-    if (with_sequence) {
-        schedule::SequenceGenerator(step, 0, 1, issuer).generate();
+    for (std::int64_t sequence = 0; sequence < sequences; ++sequence) {
+        if (sequence > 0) {
+            clock.wait_idle();  // the sequence before still reads its tokens
+        }
+        schedule::SequenceGenerator(step, sequence, sequences, issuer).generate();
     }
     OptimizerPhase optimizer(issuer, clock);
     schedule::generate_optimizer(step, optimizer);
     Prediction prediction = clock.so_far();
+    const std::int64_t counted = std::max<std::int64_t>(1, sequences);
+    prediction.tokens = counted * step.tokens();
+    prediction.model_flops = static_cast<double>(counted) * model_flops(plan.model, step.tokens());
+    return prediction;
+}
+
+Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, std::int64_t sequences,
+                    StepObserver* observer) {
+    ProfileDurations durations(plan.run, profile);
+    Prediction prediction = simulate(plan, durations, sequences, observer);
     prediction.hardware = profile.name;
-    prediction.tokens = step.tokens();
-    prediction.model_flops = model_flops(plan.model, prediction.tokens);
     if (const auto peak = profile.peak_flops.find(plan.run.compute); peak != profile.peak_flops.end()) {
         prediction.peak_flops = peak->second.per_second;
     }
@@ -131,11 +141,16 @@ Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, 
 }  // namespace
 
 Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer) {
-    return simulate(plan, profile, true, observer);
+    return simulate(plan, profile, 1, observer);
+}
+
+Prediction simulate_step(const schedule::Plan& plan, Durations& durations, std::int64_t sequences,
+                         StepObserver* observer) {
+    return simulate(plan, durations, sequences, observer);
 }
 
 Prediction simulate_optimizer(const schedule::Plan& plan, const HardwareProfile& profile) {
-    return simulate(schedule::in_larger_pages(plan, largest_page(plan)), profile, false, nullptr);
+    return simulate(schedule::in_larger_pages(plan, largest_page(plan)), profile, 0, nullptr);
 }
 
 Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile) {

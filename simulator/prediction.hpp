@@ -21,6 +21,7 @@ struct Use {
     Use& operator+=(const Use& other);
 };
 
+class Durations;     // durations.hpp
 class StepObserver;  // observer.hpp
 
 struct Prediction {
@@ -51,6 +52,11 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
 // no rate for the plan's compute type.
 // `observer`, if there is one, sees all of them.
 Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer = nullptr);
+
+// The same over `sequences` sequences of the planned length, with times from elsewhere. `hardware` and `peak_flops`
+// stay empty.
+Prediction simulate_step(const schedule::Plan& plan, Durations& durations, std::int64_t sequences,
+                         StepObserver* observer = nullptr);
 
 // The same step in the largest pages that its chunks and windows consist of (schedule::in_larger_pages): as many
 // operations, fewer pages each. Equal to simulate_step(), but for the rounding of a part of a page per layer, where

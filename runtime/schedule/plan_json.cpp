@@ -8,9 +8,18 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json model_to_json(const ModelShape& model) {
-    return {{"layers", model.layers},     {"hidden", model.hidden},          {"query_heads", model.query_heads},
-            {"kv_heads", model.kv_heads}, {"head_dim", model.head_dim},      {"ffn", model.ffn},
-            {"vocab", model.vocab},       {"parameters", model.parameters()}};
+    return {{"layers", model.layers},
+            {"hidden", model.hidden},
+            {"query_heads", model.query_heads},
+            {"kv_heads", model.kv_heads},
+            {"head_dim", model.head_dim},
+            {"ffn", model.ffn},
+            {"vocab", model.vocab},
+            {"tied_embeddings", model.tied_embeddings},
+            {"qkv_bias", model.qkv_bias},
+            {"output_bias", model.output_bias},
+            {"qk_norm", model.qk_norm},
+            {"parameters", model.parameters()}};
 }
 
 Json run_to_json(const RunConfiguration& run) {

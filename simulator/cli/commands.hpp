@@ -26,6 +26,7 @@ ExitCode best(const Call& call);
 ExitCode max_context(const Call& call);
 ExitCode sweep(const Call& call);
 ExitCode timeline(const Call& call);
+ExitCode replay(const Call& call);
 
 struct PlanFlags {
     RunFlags run;

@@ -20,7 +20,8 @@ constexpr const char* kDescription =
     "  oomb-plan best [flags]         the flags that take the least time, and time against GPU memory\n"
     "  oomb-plan max-context [flags]  the longest context that fits, with its time\n"
     "  oomb-plan sweep [flags]        contexts x chunks x windows x budgets, as a table, CSV or JSON\n"
-    "  oomb-plan timeline [flags]     a step, simulated or recorded, as a page or for Perfetto";
+    "  oomb-plan timeline [flags]     a step, simulated or recorded, as a page or for Perfetto\n"
+    "  oomb-plan replay [flags]       a recorded run again, under other windows, budgets or bandwidths";
 constexpr const char* kFooter =
     "Tokens: K is 1,024, M is 1,048,576. Sizes: KiB, MiB, GiB, TiB are powers of 1024; KB, MB, GB, TB powers of 1000.\n"
     "\n"

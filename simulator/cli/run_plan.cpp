@@ -16,8 +16,8 @@ struct Command {
     std::string_view name;
     ExitCode (*run)(const Call& call);
 };
-constexpr Command kCommands[] = {
-    {"fit", fit}, {"best", best}, {"max-context", max_context}, {"sweep", sweep}, {"timeline", timeline}};
+constexpr Command kCommands[] = {{"fit", fit},     {"best", best},         {"max-context", max_context},
+                                 {"sweep", sweep}, {"timeline", timeline}, {"replay", replay}};
 
 }  // namespace
 

@@ -32,7 +32,7 @@ def write_trace(path):
 
 
 def main(out):
-    folders = {name: Path(out) / name for name in ("model_config", "hardware_profile", "run_flags", "trace", "npy",
+    folders = {name: Path(out) / name for name in ("model_config", "hardware_profile", "run_flags", "trace", "replay", "npy",
                                                    "sidecar", "safetensors", "weight_index")}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
@@ -43,6 +43,7 @@ def main(out):
     for number, values in enumerate(FLAGS):
         (folders["run_flags"] / str(number)).write_text("\n".join(values) + "\n")
     write_trace(folders["trace"] / "one.jsonl")
+    shutil.copy(ROOT / "tests/golden/trace-tiny.jsonl", folders["replay"])
     for dtype in ("uint16", "uint32"):
         numpy.save(folders["npy"] / f"{dtype}.npy", numpy.arange(10, dtype=dtype))
     (folders["sidecar"] / "one.json").write_text(json.dumps(

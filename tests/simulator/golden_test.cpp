@@ -7,6 +7,7 @@
 
 #include "runtime/core/text_file.hpp"
 #include "tests/simulator/plan_call.hpp"
+#include "tests/simulator/simulated_trace.hpp"
 
 namespace oomb::test {
 
@@ -61,6 +62,22 @@ TEST_CASE("a plan with top-K pages: memory, and why no time") {
 
 TEST_CASE("a plan that does not fit") {
     compare_with_golden("oomb-plan-too-large.txt", transcript("--context 1M", "qwen2.5-7b"));
+}
+
+// Also what fuzzing the replay begins with.
+TEST_CASE("a trace") {
+    class Microseconds : public simulator::Durations {
+      public:
+        double seconds(const schedule::Operation& /*operation*/, std::int64_t /*bytes*/, bool /*both*/) override {
+            return 1e-6;
+        }
+    } times;
+    schedule::Plan plan = small_traced_plan();
+    plan.model.layers = 1;
+    plan.asked.context_tokens = 16;
+    plan.asked.chunk_tokens = plan.asked.window_tokens = 8;
+    plan = schedule::make_plan(plan.model, plan.asked);
+    compare_with_golden("trace-tiny.jsonl", trace_text(plan, simulated_records(plan, times)));
 }
 
 TEST_CASE("a plan for the CPU, more positions than the model knows") {

@@ -1,0 +1,171 @@
+#include "simulator/replay.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/core/error.hpp"
+
+namespace oomb::simulator {
+
+using schedule::Engine;
+using schedule::Operation;
+
+namespace {
+
+std::size_t side_of(Engine engine) {
+    require(engine == Engine::kHostToDevice || engine == Engine::kDeviceToHost, "no copy engine: {}", name_of(engine));
+    return engine == Engine::kDeviceToHost ? 1 : 0;
+}
+
+bool same_work(const Work& a, const Work& b) {
+    constexpr double kRounding = 1e-12;
+    return a.what == b.what && std::abs(a.amount - b.amount) <= kRounding * a.amount;
+}
+
+}  // namespace
+
+RecordedDurations::RecordedDurations(const Recording& recording, bool one_engine, const Changes& changes,
+                                     Durations* stand_in)
+    : recording_(recording),
+      one_engine_(one_engine),
+      changes_(changes),
+      stand_in_(stand_in),
+      by_id_(recording.operations.size()) {
+    std::iota(by_id_.begin(), by_id_.end(), 0U);
+    std::sort(by_id_.begin(), by_id_.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return recording_.operations[a].id < recording_.operations[b].id;
+    });
+    for (const RecordedOperation& recorded : recording_.operations) {
+        add(recorded);
+    }
+}
+
+void RecordedDurations::add(const RecordedOperation& recorded) {
+    const auto kind = static_cast<std::size_t>(schedule::unpack(recorded.id).kind);
+    gaps_[kind].add(0, recorded.gap_seconds);
+    all_gaps_.add(0, recorded.gap_seconds);
+    if (recorded.engine != Engine::kCompute) {
+        std::int64_t& largest = largest_copy_bytes_[side_of(recorded.engine)];
+        largest = std::max(largest, recorded.bytes);
+        copies_[side_of(recorded.engine)][recorded.both ? 1 : 0].add(static_cast<double>(recorded.bytes),
+                                                                     recorded.seconds);
+        return;
+    }
+    const auto what = static_cast<std::size_t>(recorded.work.what);
+    kinds_[kind][what].add(recorded.work.amount, recorded.seconds);
+    classes_[what].add(recorded.work.amount, recorded.seconds);
+}
+
+// Operations mostly come in the order in which they were recorded.
+const RecordedOperation* RecordedDurations::find(const Operation& operation) {
+    const std::uint64_t id = pack(operation.id);
+    const std::vector<RecordedOperation>& all = recording_.operations;
+    for (std::size_t place = next_; place < std::min(next_ + 2, all.size()); ++place) {
+        if (all[place].id == id) {
+            next_ = place;
+            return &all[place];
+        }
+    }
+    const auto found = std::lower_bound(by_id_.begin(), by_id_.end(), id,
+                                        [&](std::uint32_t place, std::uint64_t key) { return all[place].id < key; });
+    if (found == by_id_.end() || all[*found].id != id) {
+        return nullptr;
+    }
+    next_ = *found;
+    return &all[next_];
+}
+
+double RecordedDurations::seconds(const Operation& operation, std::int64_t bytes, bool both) {
+    return operation.engine == Engine::kCompute ? compute_seconds(operation) : copy_seconds(operation, bytes, both);
+}
+
+double RecordedDurations::compute_seconds(const Operation& operation) {
+    const Work work = work_of(operation);
+    const RecordedOperation* recorded = find(operation);
+    if (recorded != nullptr && recorded->engine == operation.engine && same_work(recorded->work, work)) {
+        return recorded->seconds;
+    }
+    const auto what = static_cast<std::size_t>(work.what);
+    if (const Fit& kind = kinds_[static_cast<std::size_t>(operation.id.kind)][what]; !kind.empty()) {
+        return kind.line().at(work.amount);
+    }
+    if (work.what == WorkClass::kNone) {
+        return 0.0;
+    }
+    not_recorded_.insert(operation.id.kind);
+    if (stand_in_ != nullptr) {
+        return stand_in_->seconds(operation, 0, false);
+    }
+    if (classes_[what].empty()) {
+        fail<FileError>("the trace has no {} nor anything like it, which the changed run needs; record one that does",
+                        name_of(operation.id.kind));
+    }
+    return classes_[what].line().at(work.amount);
+}
+
+std::optional<double> RecordedDurations::given(Engine engine) const {
+    return engine == Engine::kHostToDevice ? changes_.host_to_device : changes_.device_to_host;
+}
+
+std::optional<Line> RecordedDurations::copy_line(Engine engine, bool both) const {
+    const auto& [alone, together] = copies_[side_of(engine)];
+    if (alone.empty() && together.empty()) {
+        return std::nullopt;
+    }
+    const Line first = (alone.empty() ? together : alone).line();
+    Line line = both && !together.empty() ? together.line() : first;
+    if (const std::optional<double> rate = given(engine)) {
+        const double slower = first.unit_seconds > 0 ? std::max(1.0, line.unit_seconds / first.unit_seconds) : 1.0;
+        line.unit_seconds = slower / *rate;
+    }
+    return line;
+}
+
+std::optional<double> RecordedDurations::copy_rate(Engine engine, bool both) const {
+    const std::optional<Line> line = copy_line(engine, both);
+    return line && line->unit_seconds > 0 ? std::optional(1 / line->unit_seconds) : std::nullopt;
+}
+
+double RecordedDurations::copy_seconds(const Operation& operation, std::int64_t bytes, bool both) {
+    if (!changes_.any()) {
+        const RecordedOperation* recorded = find(operation);
+        require(recorded != nullptr && recorded->bytes == bytes, "{} is not as it was recorded", to_text(operation.id));
+        return recorded->seconds;
+    }
+    constexpr std::int64_t kMostLarger = 16;
+    const auto amount = static_cast<double>(bytes);
+    const Engine engine = operation.engine;
+    const std::optional<Line> line = copy_line(engine, both);
+    const bool telling = bytes / kMostLarger <= largest_copy_bytes_[side_of(engine)];
+    if (line && (telling || given(engine) || stand_in_ == nullptr)) {
+        return line->at(amount);
+    }
+    if (const std::optional<double> rate = given(engine)) {
+        return amount / *rate;
+    }
+    not_recorded_.insert(operation.id.kind);
+    if (stand_in_ != nullptr) {
+        return stand_in_->seconds(operation, bytes, both);
+    }
+    const Engine other = engine == Engine::kHostToDevice ? Engine::kDeviceToHost : Engine::kHostToDevice;
+    const std::optional<Line> instead = copy_line(other, both);
+    if (!instead) {
+        fail<FileError>("the trace has no copies between the tiers, which the changed run needs; give {} in GB/s",
+                        engine == Engine::kHostToDevice ? "--host-to-device" : "--device-to-host");
+    }
+    return instead->at(amount);
+}
+
+double RecordedDurations::gap_seconds(const Operation& operation) {
+    if (operation.engine != Engine::kCompute && !one_engine_) {
+        return 0.0;
+    }
+    const RecordedOperation* recorded = find(operation);
+    if (recorded != nullptr && recorded->engine == operation.engine && same_work(recorded->work, work_of(operation))) {
+        return recorded->gap_seconds;
+    }
+    const Fit& kind = gaps_[static_cast<std::size_t>(operation.id.kind)];
+    return (kind.empty() ? all_gaps_ : kind).line().at(0);
+}
+
+}  // namespace oomb::simulator

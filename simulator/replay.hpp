@@ -1,0 +1,71 @@
+#pragma once
+// A recorded run on the simulator's clock, as it was or with something changed.
+
+#include <array>
+#include <optional>
+#include <set>
+
+#include "simulator/durations.hpp"
+#include "simulator/fit.hpp"
+#include "simulator/recording.hpp"
+
+namespace oomb::simulator {
+
+// What a replay does not take from the recording. Bytes per second of one direction alone; while both copy they are as
+// much slower as they were. Bandwidths are nothing where they stay, `schedule` says that the plan is another one.
+struct Changes {
+    std::optional<double> host_to_device = {}, device_to_host = {};
+    bool schedule = false;
+
+    bool any() const { return schedule || host_to_device || device_to_host; }
+};
+
+// Times of a recording:
+//   an operation of the compute engine that is in it, with the same work   as recorded, the gap before it too
+//   another one                  the line through the recorded ones of its kind and class; the mean gap of its kind
+//   one that none is like        the stand-in's time; without one the line through all of its class
+//   a copy between the tiers     as recorded where nothing is changed; else a line per direction and whether the other
+//                                one is busy, with the bandwidth that is given. A direction of which nothing is
+//                                recorded, or only copies of less than a sixteenth of the bytes: the stand-in's time,
+//                                without one the line there is, or the other direction's
+// Gaps before copies of a GPU are not repeated: they are the host's, which runs ahead. On one engine every gap is.
+class RecordedDurations : public Durations {
+  public:
+    // `recording` and `stand_in`, if there is one, outlive this.
+    RecordedDurations(const Recording& recording, bool one_engine, const Changes& changes, Durations* stand_in);
+
+    // FileError where neither recording nor stand-in knows anything like it.
+    double seconds(const schedule::Operation& operation, std::int64_t bytes, bool both) override;
+    double gap_seconds(const schedule::Operation& operation) override;
+    bool one_engine() const override { return one_engine_; }
+
+    // Kinds whose times came from elsewhere so far.
+    const std::set<schedule::Kind>& not_recorded() const { return not_recorded_; }
+
+    // Bytes per second of a copy engine without the constant, alone or while both copy; nothing where none is recorded.
+    std::optional<double> copy_rate(schedule::Engine engine, bool both) const;
+
+  private:
+    const RecordedOperation* find(const schedule::Operation& operation);
+    double compute_seconds(const schedule::Operation& operation);
+    double copy_seconds(const schedule::Operation& operation, std::int64_t bytes, bool both);
+    std::optional<Line> copy_line(schedule::Engine engine, bool both) const;
+    std::optional<double> given(schedule::Engine engine) const;
+    void add(const RecordedOperation& recorded);
+
+    const Recording& recording_;
+    bool one_engine_;
+    Changes changes_;
+    Durations* stand_in_;
+    std::vector<std::uint32_t> by_id_;  // places in the recording
+    std::size_t next_ = 0;              // where the one that is asked for probably is
+    std::array<std::array<Fit, kWorkClasses>, schedule::kKinds> kinds_;
+    std::array<Fit, kWorkClasses> classes_;
+    std::array<Fit, schedule::kKinds> gaps_;  // of no work: their lines are their means
+    Fit all_gaps_;
+    std::array<std::array<Fit, 2>, 2> copies_;  // by device-to-host and both
+    std::array<std::int64_t, 2> largest_copy_bytes_{};
+    std::set<schedule::Kind> not_recorded_;
+};
+
+}  // namespace oomb::simulator

@@ -1,0 +1,118 @@
+// oomb-plan replay, called as a user does, on traces that oomb-plan timeline writes.
+#include <doctest/doctest.h>
+
+#include "runtime/core/json.hpp"
+#include "runtime/core/text_file.hpp"
+#include "tests/core/messages.hpp"
+#include "tests/simulator/plan_call.hpp"
+
+namespace oomb::test {
+namespace {
+
+const std::string kShape = "--context 16K --chunk 2K --offload host --hbm-pages ring";
+
+class Traced {
+  public:
+    Traced() : trace((folder.path() / "run.trace").string()) {
+        std::vector<std::string> arguments =
+            words("timeline --model " + model_file("smollm2-135m") + " --window 4K " + kShape);
+        arguments.insert(arguments.end(), {"--trace", trace});
+        REQUIRE(call_plan(arguments).code == 0);
+    }
+    PlanCall replay(const std::string& flags = "") const {
+        std::vector<std::string> arguments{"replay", "--trace", trace};
+        const std::vector<std::string> more = words(flags);
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return call_plan(arguments);
+    }
+    Json replay_json(const std::string& flags = "") const {
+        const std::string path = (folder.path() / "replay.json").string();
+        const PlanCall call = replay(flags + " --json " + path);
+        CAPTURE(call.err);
+        REQUIRE(call.code == 0);
+        return read_json_file(path);
+    }
+
+    TemporaryFolder folder;
+    std::string trace;
+};
+
+double seconds(const Json& time) {
+    return time.at("seconds").at("total").get<double>();
+}
+
+}  // namespace
+
+TEST_CASE("replay: a simulated step replays as it is, and a changed one as it is predicted") {
+    const Traced traced;
+    const Json same = traced.replay_json();
+    CHECK(std::abs(same.at("error").get<double>()) < 1e-9);
+    CHECK(same.at("changed").is_null());
+    CHECK(same.at("notes").empty());
+    CHECK(same.at("run").get<std::string>().find("--window 4K") != std::string::npos);
+
+    // The same flags with other windows, predicted from the same profile.
+    const std::string plan = (traced.folder.path() / "plan.json").string();
+    std::vector<std::string> fit = words("--model " + model_file("smollm2-135m") + " --window 8K " + kShape);
+    fit.insert(fit.end(), {"--json", plan});
+    REQUIRE(call_plan(fit).code == 0);
+    const Json changed = traced.replay_json("--window 8K");
+    CHECK(seconds(changed.at("changed")) == doctest::Approx(seconds(read_json_file(plan).at("time"))).epsilon(0.01));
+    CHECK(changed.at("changes") == "--window 8K");
+
+    CHECK(seconds(traced.replay_json("--host-to-device 1 --device-to-host 1").at("changed")) >
+          2 * seconds(same.at("recorded")));
+    const Json kept = traced.replay_json("--keep xo --offload none --hbm-pages auto");
+    CHECK(seconds(kept.at("changed")) < seconds(same.at("recorded")));
+    REQUIRE(kept.at("notes").size() == 1);
+    check_contains(kept.at("notes").at(0).get<std::string>(), {"keep_activation", "hardware profile"});
+
+    const PlanCall table = traced.replay("--window 8K");
+    check_contains(table.out,
+                   {"recorded", "replayed", "error", "changed: --window 8K", "optimizer", "while both copy"});
+}
+
+TEST_CASE("replay: what cannot be done is said, with its exit code") {
+    const Traced traced;
+    struct Bad {
+        std::string flags;
+        int code;
+        std::initializer_list<std::string_view> fragments;
+    };
+    const Bad cases[] = {
+        {"--step 4", 1, {"has no step 4"}},
+        {"--host-to-device 0", 2, {"--host-to-device: found 0", "GB/s"}},
+        {"--device-to-host -3", 2, {"--device-to-host: found -3"}},
+        {"--host-to-device 1e300", 2, {"--host-to-device"}},
+        {"--host-to-device nan", 2, {"--host-to-device"}},
+        {"--host-to-device fast", 2, {"--host-to-device"}},
+        {"--window 5", 2, {"--window"}},
+        {"--context 32K", 2, {"--context"}},
+        {"--hardware nothing", 2, {"--hardware"}},
+        {"--gpu-memory 1GiB", 3, {"does not fit"}},
+        {"--trace /nowhere", 2, {"--trace"}},
+    };
+    for (const Bad& bad : cases) {
+        CAPTURE(bad.flags);
+        const PlanCall call = traced.replay(bad.flags);
+        CHECK(call.code == bad.code);
+        check_contains(call.err, bad.fragments);
+    }
+    CHECK(call_plan({"replay"}).code == 2);
+    CHECK(call_plan({"replay", "--trace", "/nowhere"}).code == 1);
+    const PlanCall help = call_plan({"replay", "--help"});
+    CHECK(help.code == 0);
+    check_contains(help.out, {"--trace FILE", "--window TOKENS", "as recorded", "--host-to-device GB/S"});
+    CHECK(help.out.find("--model") == std::string::npos);
+
+    std::string text = read_text_file(traced.trace, std::int64_t{1} << 30);
+    write_text_file(traced.trace, text.substr(0, text.size() / 2));
+    check_contains(traced.replay().err, {"first step", "cut off"});
+    const std::size_t at = text.find("\"version\":1");
+    write_text_file(traced.trace, text.replace(at, 11, "\"version\":9"));
+    const PlanCall foreign = traced.replay();
+    CHECK(foreign.code == 1);
+    check_contains(foreign.err, {"line 1", "version: found 9"});
+}
+
+}  // namespace oomb::test
