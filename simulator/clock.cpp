@@ -11,12 +11,13 @@ using issue::Ticket;
 using schedule::Engine;
 
 Clock::Clock(const schedule::Plan& plan, Durations& durations, StepObserver* observer)
-    : plan_(plan), durations_(durations), observer_(observer) {}
+    : plan_(plan), durations_(durations), done_(kMostInFlight), observer_(observer) {}
 
 Clock::Clock(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer)
     : plan_(plan),
       own_(std::make_unique<ProfileDurations>(plan.run, profile)),
       durations_(*own_),
+      done_(kMostInFlight),
       observer_(observer) {}
 
 double Clock::end_of(const Lane& lane, Ticket ticket) const {
@@ -48,7 +49,8 @@ double Clock::seconds_of(const issue::IssuedOperation& issued, std::int64_t byte
 
 // The engine is free, and what the operation waits for is done.
 double Clock::ready_at(const issue::IssuedOperation& issued) const {
-    double ready = durations_.one_engine() ? sums_.seconds : lanes_[static_cast<int>(issued.operation.engine)].free;
+    double ready =
+        durations_.host() == Host::kOneEngine ? sums_.seconds : lanes_[static_cast<int>(issued.operation.engine)].free;
     for (std::size_t other = 0; other < schedule::kEngines; ++other) {
         if (issued.waits[other] > 0) {
             ready = std::max(ready, end_of(lanes_[other], issued.waits[other]));
@@ -57,13 +59,26 @@ double Clock::ready_at(const issue::IssuedOperation& issued) const {
     return ready;
 }
 
+double Clock::begin_of(const issue::IssuedOperation& issued, double ready) {
+    const Submission submission = durations_.submission(issued.operation);
+    if (durations_.host() != Host::kFollowed) {
+        return ready + submission.gap_seconds;
+    }
+    submitted_ = std::max(submitted_, done_[taken_ % kMostInFlight]) + submission.host_seconds;
+    const double begin = std::max(ready, submitted_) + submission.gap_seconds;
+    if (submission.seen) {
+        submitted_ = begin;
+    }
+    return begin;
+}
+
 void Clock::take(issue::IssuedOperation issued) {
     const auto engine = static_cast<std::size_t>(issued.operation.engine);
     const schedule::OperationId& id = issued.operation.id;
     Lane& lane = lanes_[engine];
     require(issued.ticket == lane.issued + 1, "clock: ticket {} after {}", issued.ticket, lane.issued);
     const double ready = ready_at(issued);
-    const double begin = ready + durations_.gap_seconds(issued.operation);
+    const double begin = begin_of(issued, ready);
     const issue::Movement movement = issue::movement_of(issued, plan_);
     const double seconds = seconds_of(issued, movement.bytes, begin);
     const double end = begin + seconds;
@@ -77,6 +92,7 @@ void Clock::take(issue::IssuedOperation issued) {
     sums_.uses[static_cast<std::size_t>(id.phase)][engine][static_cast<std::size_t>(id.kind)] +=
         {1, seconds, movement.bytes};
     sums_.seconds = std::max(sums_.seconds, end);
+    done_[taken_++ % kMostInFlight] = sums_.seconds;
     lane.free = end;
     lane.issued = issued.ticket;
     lane.ring[issued.ticket % kRing] = {begin, end};
@@ -86,6 +102,7 @@ void Clock::wait_idle() {
     if (observer_ != nullptr) {
         observer_->waited();
     }
+    submitted_ = sums_.seconds;
     for (Lane& lane : lanes_) {
         lane.free = sums_.seconds;
     }

@@ -44,11 +44,17 @@ class Clock : public issue::IssuedSink {
     double end_of(const Lane& lane, issue::Ticket ticket) const;
     bool busy_at(const Lane& lane, double moment) const;
     double ready_at(const issue::IssuedOperation& issued) const;
+    double begin_of(const issue::IssuedOperation& issued, double ready);
     double seconds_of(const issue::IssuedOperation& issued, std::int64_t bytes, double begin) const;
 
     const schedule::Plan& plan_;
     std::unique_ptr<Durations> own_;  // of a profile
     Durations& durations_;
+    // Under Host::kFollowed: when the host has submitted the last operation, and, by number, until when the last
+    // kMostInFlight ones and all before them are done.
+    double submitted_ = 0.0;
+    std::vector<double> done_;
+    std::size_t taken_ = 0;
     StepObserver* observer_;
     std::array<Lane, schedule::kEngines> lanes_;
     Prediction sums_;

@@ -7,6 +7,23 @@
 
 namespace oomb::simulator {
 
+// What the host has to do with when an operation begins.
+enum class Host : std::uint8_t {
+    kAhead,      // it has submitted everything before an engine asks for it
+    kFollowed,   // an operation begins no sooner than it is submitted
+    kOneEngine,  // it carries out every operation itself, one after the other in program order
+};
+// Operations that are submitted and not done: as many as the CUDA backend lets the host run ahead.
+inline constexpr std::int64_t kMostInFlight = 1024;
+// Of a launch, or an event from one engine to another. What is longer is the host's.
+inline constexpr double kMostLatency_seconds = 20e-6;
+
+struct Submission {
+    double host_seconds = 0.0;  // the host works for the operation before it is submitted
+    double gap_seconds = 0.0;   // from then on, once nothing else holds the operation up
+    bool seen = false;          // the gap is the host's, which is no further than the operation when that begins
+};
+
 class Durations {
   public:
     virtual ~Durations() = default;
@@ -15,11 +32,8 @@ class Durations {
     // other copy engine is busy when it begins.
     virtual double seconds(const schedule::Operation& operation, std::int64_t bytes, bool both) = 0;
 
-    // Seconds between the moment at which nothing holds the operation up any more and its begin.
-    virtual double gap_seconds(const schedule::Operation& /*operation*/) { return 0.0; }
-
-    // All operations run one after the other, in program order, whatever engine they name.
-    virtual bool one_engine() const { return false; }
+    virtual Submission submission(const schedule::Operation& /*operation*/) { return {}; }
+    virtual Host host() const { return Host::kAhead; }
 };
 
 class ProfileDurations : public Durations {

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
 #include "runtime/schedule/flops.hpp"
 #include "runtime/trace/trace.hpp"
 #include "simulator/durations.hpp"
+#include "simulator/host_times.hpp"
 #include "simulator/observer.hpp"
 
 namespace oomb::simulator {
@@ -19,29 +19,93 @@ using schedule::kEngines;
 namespace {
 
 constexpr std::int64_t kClock_ns = 1'000;  // time stamps of a GPU are read to some tenth of a microsecond
+constexpr double kSecond_ns = 1e9;
 constexpr std::int64_t kMostPageTable_bytes = kGiB;
 
-// What the trace's first step says of all: how many operations there are.
-struct Size {
-    std::int64_t operations = 0, sequences = 0;
+struct StepFacts {
+    std::int64_t number = 0, operations = 0, begin_ns = 0, end_ns = 0;
+
+    double seconds() const { return static_cast<double>(end_ns - begin_ns) / kSecond_ns; }
 };
 
-Size size_of(const std::filesystem::path& path) {
-    trace::TraceReader reader(path);
-    Size size;
-    std::int64_t step = 0;
+// What a first look through the trace finds.
+struct Contents {
+    std::vector<StepFacts> steps;
+    std::int64_t sequences = 0;  // in a step
+    bool truncated = false;
+
+    // The first step says how many operations a step has.
+    bool complete(const StepFacts& step) const { return step.operations == steps.front().operations; }
+};
+
+Contents contents_of(trace::TraceReader& reader, const std::string& name) {
+    Contents contents;
     for (trace::TraceRecord record; reader.next(record);) {
-        step = step == 0 ? record.step : step;
-        if (record.step != step) {
-            break;
+        if (contents.steps.empty() || contents.steps.back().number != record.step) {
+            contents.steps.push_back({record.step, 0, record.begin_ns, record.end_ns});
         }
-        ++size.operations;
-        size.sequences = std::max<std::int64_t>(size.sequences, record.id.sequence + 1);
+        StepFacts& step = contents.steps.back();
+        ++step.operations;
+        step.begin_ns = std::min(step.begin_ns, record.begin_ns);
+        step.end_ns = std::max(step.end_ns, record.end_ns);
+        contents.sequences = std::max<std::int64_t>(contents.sequences, record.id.sequence + 1);
     }
-    if (size.operations == 0) {
-        fail<FileError>("{}: holds no step", path.string());
+    if (contents.steps.empty()) {
+        fail<FileError>("{}: holds no step", name);
     }
-    return size;
+    contents.truncated = reader.truncated();
+    return contents;
+}
+
+std::string shortness(const Contents& contents, const StepFacts& step) {
+    return fmt::format("step {} has {} operations, the first one {}", step.number, format_count(step.operations),
+                       format_count(contents.steps.front().operations));
+}
+
+StepFacts wanted_step(const Contents& contents, std::int64_t number, const std::string& name) {
+    for (const StepFacts& step : contents.steps) {
+        if (step.number == number && !contents.complete(step)) {
+            fail<FileError>("{}: {}", name, shortness(contents, step));
+        }
+        if (step.number == number) {
+            return step;
+        }
+    }
+    fail<FileError>("{}: has no step {}; it holds {} to {}", name, number, contents.steps.front().number,
+                    contents.steps.back().number);
+}
+
+// Of those that are complete, without the first if there are more.
+std::vector<StepFacts> warm_steps(const Contents& contents, const std::string& name, Recording& recording) {
+    std::vector<StepFacts> warm;
+    for (const StepFacts& step : contents.steps) {
+        if (contents.complete(step)) {
+            warm.push_back(step);
+        } else if (&step == &contents.steps.back()) {
+            recording.notes.push_back(fmt::format("Left out: {}.", shortness(contents, step)));
+        } else {
+            fail<FileError>("{}: {}", name, shortness(contents, step));
+        }
+    }
+    if (warm.size() > 1) {
+        warm.erase(warm.begin());
+    }
+    return warm;
+}
+
+StepFacts choose_step(const Contents& contents, std::optional<std::int64_t> number, const std::string& name,
+                      Recording& recording) {
+    if (number) {
+        return wanted_step(contents, *number, name);
+    }
+    std::vector<StepFacts> warm = warm_steps(contents, name, recording);
+    recording.first_step = warm.front().number;
+    recording.last_step = warm.back().number;
+    const auto shorter = [](const StepFacts& a, const StepFacts& b) { return a.seconds() < b.seconds(); };
+    std::stable_sort(warm.begin(), warm.end(), shorter);
+    recording.least_seconds = warm.front().seconds();
+    recording.most_seconds = warm.back().seconds();
+    return warm[(warm.size() - 1) / 2];
 }
 
 class NoDurations : public Durations {
@@ -87,237 +151,118 @@ class Skeleton : public StepObserver {
     std::int64_t most_;
 };
 
-struct Span {
-    std::int64_t begin_ns = 0, end_ns = 0;
-};
-
-// Adds up steps, one after the other.
-class StepSums {
+// The times of a step, and what they add up to.
+class StepTimes {
   public:
-    StepSums(Skeleton& skeleton, bool one_engine)
-        : skeleton_(skeleton), one_engine_(one_engine), spans_(skeleton.operations.size()) {}
-
-    void begin_step() { taken_ = {}; }
-    std::int64_t operations() const { return std::ssize(spans_); }
-    bool complete() const { return taken() == operations(); }
-    std::int64_t taken() const {
-        std::int64_t sum = 0;
-        for (const std::size_t count : taken_) {
-            sum += static_cast<std::int64_t>(count);
-        }
-        return sum;
-    }
+    explicit StepTimes(Skeleton& skeleton) : skeleton_(skeleton), spans_(skeleton.operations.size()) {}
 
     // The next operation of its engine. Empty, or what is wrong with it.
-    std::string take(const trace::TraceRecord& record) {
-        const auto engine = static_cast<std::size_t>(record.engine);
-        const auto& lane = skeleton_.lanes[engine];
-        const std::size_t place = taken_[engine];
-        const std::string found = fmt::format("found {} on {}", to_text(record.id), name_of(record.engine));
-        if (place == lane.size()) {
-            return fmt::format("{}, where its plan has no operation more in a step", found);
-        }
-        const RecordedOperation& expected = skeleton_.operations[lane[place]];
-        if (expected.id != pack(record.id) || expected.bytes != record.bytes) {
-            return fmt::format(
-                "{} moving {} bytes, where its plan has {} moving {}: operations are missing or out of order, or the "
-                "trace is of another plan",
-                found, record.bytes, to_text(schedule::unpack(expected.id)), expected.bytes);
-        }
-        if (place > 0 && record.begin_ns < spans_[lane[place - 1]].end_ns - kClock_ns) {
-            return fmt::format("{}, begun at {} ns, before the operation before it ends at {} ns", found,
-                               record.begin_ns, spans_[lane[place - 1]].end_ns);
-        }
-        spans_[lane[place]] = {record.begin_ns, record.end_ns};
-        ++taken_[engine];
-        return {};
-    }
-
-    void forget() {
-        steps_ = 0;
-        sums_ = {};
-        for (RecordedOperation& operation : skeleton_.operations) {
-            operation.seconds = operation.gap_seconds = 0.0;
-        }
-    }
-
-    void add_step();
-    // Seconds of the step that was added last.
-    double last_seconds() const { return last_seconds_; }
-    std::int64_t steps() const { return steps_; }
-    // Means.
-    Prediction finish();
+    std::string take(const trace::TraceRecord& record);
+    // When all are taken: gives every operation its times and adds up the step.
+    Prediction finish(Host host, std::int64_t begin_ns);
 
   private:
-    std::int64_t ready_ns(std::size_t place, const std::array<std::int64_t, kEngines>& free, std::int64_t all) const;
-    bool other_busy(const RecordedOperation& operation, std::int64_t moment) const;
-    std::int64_t first_begin() const;
+    std::int64_t ready_ns(std::size_t place, std::int64_t free_ns) const;
+    bool other_busy(const RecordedOperation& operation, std::int64_t moment_ns) const;
 
     Skeleton& skeleton_;
-    bool one_engine_;
-    std::vector<Span> spans_;
+    std::vector<RecordedSpan> spans_;
     std::array<std::size_t, kEngines> taken_{};
-    std::int64_t steps_ = 0;
-    double last_seconds_ = 0.0;
-    Prediction sums_;
 };
 
-std::int64_t StepSums::first_begin() const {
-    std::int64_t first = std::numeric_limits<std::int64_t>::max();
-    for (const Span& span : spans_) {
-        first = std::min(first, span.begin_ns);
+std::string StepTimes::take(const trace::TraceRecord& record) {
+    const auto engine = static_cast<std::size_t>(record.engine);
+    const auto& lane = skeleton_.lanes[engine];
+    const std::size_t place = taken_[engine];
+    const std::string_view on = name_of(record.engine);
+    if (place == lane.size()) {
+        return fmt::format("found {} on {}, where its plan has no operation more in a step", to_text(record.id), on);
     }
-    return first;
+    const RecordedOperation& expected = skeleton_.operations[lane[place]];
+    if (expected.id != pack(record.id) || expected.bytes != record.bytes) {
+        return fmt::format(
+            "found {} on {} moving {} bytes, where its plan has {} moving {}: operations are missing or out of order, "
+            "or the trace is of another plan",
+            to_text(record.id), on, record.bytes, to_text(schedule::unpack(expected.id)), expected.bytes);
+    }
+    if (place > 0 && record.begin_ns < spans_[lane[place - 1]].end_ns - kClock_ns) {
+        return fmt::format("found {} on {}, begun at {} ns, before the operation before it ends at {} ns",
+                           to_text(record.id), on, record.begin_ns, spans_[lane[place - 1]].end_ns);
+    }
+    spans_[lane[place]] = {record.begin_ns, record.end_ns};
+    ++taken_[engine];
+    return {};
 }
 
 // As Clock::ready_at, with times that were measured.
-std::int64_t StepSums::ready_ns(std::size_t place, const std::array<std::int64_t, kEngines>& free,
-                                std::int64_t all) const {
-    std::int64_t ready = one_engine_ ? all : free[static_cast<std::size_t>(skeleton_.operations[place].engine)];
+std::int64_t StepTimes::ready_ns(std::size_t place, std::int64_t free_ns) const {
+    std::int64_t ready = free_ns;
     for (std::size_t other = 0; other < kEngines; ++other) {
         if (const std::uint32_t ticket = skeleton_.waits[place][other]; ticket > 0) {
             ready = std::max(ready, spans_[skeleton_.lanes[other][ticket - 1]].end_ns);
         }
     }
-    return ready;
+    return std::min(ready, spans_[place].begin_ns);  // clocks of two engines differ by less than a microsecond
 }
 
-bool StepSums::other_busy(const RecordedOperation& operation, std::int64_t moment) const {
+bool StepTimes::other_busy(const RecordedOperation& operation, std::int64_t moment_ns) const {
     const Engine other = operation.engine == Engine::kHostToDevice ? Engine::kDeviceToHost : Engine::kHostToDevice;
     const auto& lane = skeleton_.lanes[static_cast<std::size_t>(other)];
-    const auto next =
-        std::partition_point(lane.begin(), lane.end(), [&](std::uint32_t at) { return spans_[at].end_ns <= moment; });
-    return next != lane.end() && spans_[*next].begin_ns <= moment;
+    const auto next = std::partition_point(lane.begin(), lane.end(),
+                                           [&](std::uint32_t at) { return spans_[at].end_ns <= moment_ns; });
+    return next != lane.end() && spans_[*next].begin_ns <= moment_ns;
 }
 
-void StepSums::add_step() {
-    constexpr double kSecond_ns = 1e9;
-    const std::int64_t begin = first_begin();
+Prediction StepTimes::finish(Host host, std::int64_t begin_ns) {
+    Prediction step;
+    HostTimes host_times(skeleton_.operations, spans_, begin_ns);
     std::array<std::int64_t, kEngines> free;
-    free.fill(begin);
-    std::int64_t all = begin, exposed_ns = 0;
+    free.fill(begin_ns);
+    std::int64_t all_ns = begin_ns;
     auto idle = skeleton_.idle_before.begin();
     for (std::size_t place = 0; place < spans_.size(); ++place) {
         if (idle != skeleton_.idle_before.end() && *idle == place) {
-            free.fill(all);
+            free.fill(all_ns);
+            host_times.wait_until(all_ns);
             ++idle;
         }
         RecordedOperation& operation = skeleton_.operations[place];
         const auto engine = static_cast<std::size_t>(operation.engine);
         const schedule::OperationId id = schedule::unpack(operation.id);
-        const Span span = spans_[place];
-        const std::int64_t ready = std::min(ready_ns(place, free, all), span.begin_ns);
-        const double seconds = static_cast<double>(span.end_ns - span.begin_ns) / kSecond_ns;
-        operation.seconds += seconds;
-        operation.gap_seconds += static_cast<double>(span.begin_ns - ready) / kSecond_ns;
-        operation.both = operation.engine != Engine::kCompute && other_busy(operation, span.begin_ns);
+        const auto [begin, end] = spans_[place];
+        const std::int64_t ready = ready_ns(place, host == Host::kOneEngine ? all_ns : free[engine]);
+        operation.seconds = static_cast<double>(end - begin) / kSecond_ns;
+        operation.both = operation.engine != Engine::kCompute && other_busy(operation, begin);
+        if (host == Host::kFollowed) {
+            host_times.add(ready);
+        } else {
+            operation.submission.gap_seconds = static_cast<double>(begin - ready) / kSecond_ns;
+        }
         if (operation.engine == Engine::kCompute) {
-            exposed_ns += std::max<std::int64_t>(0, ready - free[engine]);
-            sums_.phase_seconds[static_cast<std::size_t>(id.phase)] +=
-                static_cast<double>(span.end_ns - free[engine]) / kSecond_ns;
+            step.exposed_copy_seconds += static_cast<double>(std::max(ready, free[engine]) - free[engine]) / kSecond_ns;
+            step.phase_seconds[static_cast<std::size_t>(id.phase)] +=
+                static_cast<double>(end - free[engine]) / kSecond_ns;
         }
-        sums_.uses[static_cast<std::size_t>(id.phase)][engine][static_cast<std::size_t>(id.kind)] +=
-            {1, seconds, operation.bytes};
-        free[engine] = span.end_ns;
-        all = std::max(all, span.end_ns);
+        step.uses[static_cast<std::size_t>(id.phase)][engine][static_cast<std::size_t>(id.kind)] +=
+            {1, operation.seconds, operation.bytes};
+        free[engine] = end;
+        all_ns = std::max(all_ns, end);
     }
-    last_seconds_ = static_cast<double>(all - begin) / kSecond_ns;
-    sums_.seconds += last_seconds_;
-    sums_.exposed_copy_seconds += static_cast<double>(exposed_ns) / kSecond_ns;
-    ++steps_;
+    step.seconds = static_cast<double>(all_ns - begin_ns) / kSecond_ns;
+    return step;
 }
 
-Prediction StepSums::finish() {
-    const auto count = static_cast<double>(steps_);
-    for (RecordedOperation& operation : skeleton_.operations) {
-        operation.seconds /= count;
-        operation.gap_seconds /= count;
-    }
-    Prediction means = sums_;
-    means.seconds /= count;
-    means.exposed_copy_seconds /= count;
-    for (double& seconds : means.phase_seconds) {
-        seconds /= count;
-    }
-    for (auto& phase : means.uses) {
-        for (auto& engine : phase) {
-            for (Use& use : engine) {
-                use = {use.operations / steps_, use.seconds / count, use.bytes / steps_};
-            }
+void read_step(const std::filesystem::path& path, std::int64_t number, StepTimes& times) {
+    trace::TraceReader reader(path);
+    for (trace::TraceRecord record; reader.next(record) && record.step <= number;) {
+        if (record.step < number) {
+            continue;
+        }
+        if (const std::string wrong = times.take(record); !wrong.empty()) {
+            fail<FileError>("{}, line {}, step {}: {}", path.string(), reader.lines(), number, wrong);
         }
     }
-    return means;
 }
-
-// The steps of a file, as they come.
-class Reading {
-  public:
-    Reading(const std::filesystem::path& path, StepSums& sums, Recording& recording, std::optional<std::int64_t> wanted)
-        : path_(path), reader_(path), sums_(sums), recording_(recording), wanted_(wanted) {}
-
-    void read() {
-        for (trace::TraceRecord record; reader_.next(record);) {
-            if (record.step != step_) {
-                end_step(false);
-                step_ = record.step;
-                first_ = first_ == 0 ? step_ : first_;
-                sums_.begin_step();
-            }
-            if (!wanted_ || *wanted_ == step_) {
-                if (const std::string wrong = sums_.take(record); !wrong.empty()) {
-                    fail<FileError>("{}, line {}, step {}: {}", path_.string(), reader_.lines(), step_, wrong);
-                }
-            }
-        }
-        end_step(true);
-        if (reader_.truncated()) {
-            recording_.notes.push_back("The last line of the trace is cut off.");
-        }
-        if (sums_.steps() == 0) {
-            refuse();
-        }
-    }
-
-  private:
-    void end_step(bool last) {
-        if (step_ == 0 || (wanted_ && *wanted_ != step_)) {
-            return;
-        }
-        if (!sums_.complete()) {
-            const std::string text = fmt::format("step {} ends after {} of {} operations", step_,
-                                                 format_count(sums_.taken()), format_count(sums_.operations()));
-            if (!last) {
-                fail<FileError>("{}, line {}: {}", path_.string(), reader_.lines(), text);
-            }
-            recording_.notes.push_back(fmt::format("Left out: {}.", text));
-            return;
-        }
-        if (sums_.steps() == 1 && recording_.first_step == first_) {
-            sums_.forget();
-        }
-        sums_.add_step();
-        const double seconds = sums_.last_seconds();
-        const bool only = sums_.steps() == 1;
-        recording_.first_step = only ? step_ : recording_.first_step;
-        recording_.last_step = step_;
-        recording_.least_seconds = only ? seconds : std::min(recording_.least_seconds, seconds);
-        recording_.most_seconds = only ? seconds : std::max(recording_.most_seconds, seconds);
-    }
-
-    [[noreturn]] void refuse() const {
-        if (wanted_ && (*wanted_ < first_ || *wanted_ > step_)) {
-            fail<FileError>("{}: has no step {}; it holds {} to {}", path_.string(), *wanted_, first_, step_);
-        }
-        fail<FileError>("{}: no complete step. {}", path_.string(), fmt::join(recording_.notes, " "));
-    }
-
-    std::filesystem::path path_;
-    trace::TraceReader reader_;
-    StepSums& sums_;
-    Recording& recording_;
-    std::optional<std::int64_t> wanted_;
-    std::int64_t first_ = 0, step_ = 0;
-};
 
 }  // namespace
 
@@ -342,8 +287,8 @@ Work work_of(const schedule::Operation& operation) {
     return {product ? WorkClass::kProduct : WorkClass::kNone, schedule::flops_of(operation.cost)};
 }
 
-bool has_one_engine(const schedule::Plan& plan) {
-    return plan.run.device == DeviceKind::kCpu;
+Host host_of(const schedule::Plan& plan) {
+    return plan.run.device == DeviceKind::kCpu ? Host::kOneEngine : Host::kFollowed;
 }
 
 Recording read_recording(const std::filesystem::path& trace, const schedule::Plan& plan,
@@ -359,24 +304,31 @@ Recording read_recording(const std::filesystem::path& trace, const schedule::Pla
         fail<UnsupportedError>("{}: of a run with {} of page tables, replayed are runs with up to {}", trace.string(),
                                format_bytes_short(plan.page_table_bytes), format_bytes_short(kMostPageTable_bytes));
     }
-    const Size size = size_of(trace);
+    trace::TraceReader reader(trace);
     Recording recording;
-    {
-        const trace::TraceHeader header = trace::TraceReader(trace).header();
-        recording.program = header.program;
-        recording.device = header.device;
-        recording.clock = header.clock;
+    recording.program = reader.header().program;
+    recording.device = reader.header().device;
+    const Contents contents = contents_of(reader, trace.string());
+    recording.sequences = contents.sequences;
+    const StepFacts chosen = choose_step(contents, number, trace.string(), recording);
+    if (contents.truncated) {
+        recording.notes.emplace_back("The last line of the trace is cut off.");
     }
-    recording.sequences = size.sequences;
-    Skeleton skeleton(trace, size.operations);
+    recording.number = chosen.number;
+    Skeleton skeleton(trace, chosen.operations);
     NoDurations no_durations;
-    const Prediction shape_of_step = simulate_step(plan, no_durations, size.sequences, &skeleton);
-    StepSums sums(skeleton, has_one_engine(plan));
-    Reading(trace, sums, recording, number).read();
-    recording.step = sums.finish();
+    recording.step = simulate_step(plan, no_durations, contents.sequences, &skeleton);
+    if (std::ssize(skeleton.operations) < chosen.operations) {
+        fail<FileError>("{}: a step has {} operations, that of its plan {}; it is of another plan", trace.string(),
+                        format_count(chosen.operations), format_count(std::ssize(skeleton.operations)));
+    }
+    StepTimes times(skeleton);
+    read_step(trace, chosen.number, times);
+    const Prediction counted = recording.step;
+    recording.step = times.finish(host_of(plan), chosen.begin_ns);
     recording.step.hardware = recording.device;
-    recording.step.tokens = shape_of_step.tokens;
-    recording.step.model_flops = shape_of_step.model_flops;
+    recording.step.tokens = counted.tokens;
+    recording.step.model_flops = counted.model_flops;
     recording.operations = std::move(skeleton.operations);
     return recording;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/schedule/plan.hpp"
+#include "simulator/durations.hpp"
 #include "simulator/prediction.hpp"
 
 namespace oomb::simulator {
@@ -31,7 +32,6 @@ struct Work {
 };
 Work work_of(const schedule::Operation& operation);
 
-// Seconds are means over the steps that are used: only means add up to a step.
 struct RecordedOperation {
     std::uint64_t id = 0;  // schedule::pack
     schedule::Engine engine = schedule::Engine::kCompute;
@@ -39,13 +39,15 @@ struct RecordedOperation {
     Work work;
     std::int64_t bytes = 0;  // moved between the tiers
     double seconds = 0.0;
-    double gap_seconds = 0.0;  // from the moment that nothing that the schedule knows of held it up to its begin
+    Submission submission = {};
 };
 
 struct Recording {
-    std::string program, device, clock;          // of the trace's header
-    std::int64_t sequences = 1;                  // in a step
-    std::int64_t first_step = 0, last_step = 0;  // used; every one between them is, too
+    std::string program, device;  // of the trace's header
+    std::int64_t sequences = 1;   // in a step
+    std::int64_t number = 0;      // of the step
+    // The steps among which it is the one of median length; 0 where it was asked for.
+    std::int64_t first_step = 0, last_step = 0;
     double least_seconds = 0.0, most_seconds = 0.0;
     // In program order. A step is as long as from its first begin to its last end; engines and waits are seen as the
     // clock sees them. `hardware` is the device.
@@ -54,15 +56,17 @@ struct Recording {
     std::vector<std::string> notes;  // what was left out and why, a sentence each
 };
 
-// With device "cpu" one thread carries out all operations in program order.
-bool has_one_engine(const schedule::Plan& plan);
+// With device "cpu" one thread carries out all operations in program order. With a GPU the host is followed: where it
+// is behind, the times at which it submitted operations are read off those that began later than anything on the device
+// explains.
+Host host_of(const schedule::Plan& plan);
 
-// Step `number` of the trace, or all that are complete without the first one, if there are more: it warms up.
-// Memory: about 100 bytes per operation of a step, whatever the number of steps.
-// Throws FileError, naming file and line: no trace, a trace of another plan, operations that are missing, twice or out
-// of order, times that run backwards, no complete step, no such step. A last step that is cut off is left out with a
-// note. UnsupportedError: with lists of top-K pages the trace does not say which pages moved; a plan of more than some
-// ten million pages.
+// Step `number` of the trace, or of those that are complete the one of median length, without the first one if there
+// are more: it warms up. Means or medians of single operations would not wait for one another as any step did. Memory:
+// about 100 bytes per operation of a step, whatever the number of steps. Throws FileError, naming file and line: no
+// trace, a trace of another plan, operations that are missing, twice or out of order, times that run backwards, no
+// complete step, no such step. A last step that is cut off is left out with a note. UnsupportedError: with lists of
+// top-K pages the trace does not say which pages moved; a plan of more than some ten million pages.
 Recording read_recording(const std::filesystem::path& trace, const schedule::Plan& plan,
                          std::optional<std::int64_t> number);
 

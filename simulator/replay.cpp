@@ -24,13 +24,8 @@ bool same_work(const Work& a, const Work& b) {
 
 }  // namespace
 
-RecordedDurations::RecordedDurations(const Recording& recording, bool one_engine, const Changes& changes,
-                                     Durations* stand_in)
-    : recording_(recording),
-      one_engine_(one_engine),
-      changes_(changes),
-      stand_in_(stand_in),
-      by_id_(recording.operations.size()) {
+RecordedDurations::RecordedDurations(const Recording& recording, Host host, const Changes& changes, Durations* stand_in)
+    : recording_(recording), host_(host), changes_(changes), stand_in_(stand_in), by_id_(recording.operations.size()) {
     std::iota(by_id_.begin(), by_id_.end(), 0U);
     std::sort(by_id_.begin(), by_id_.end(), [&](std::uint32_t a, std::uint32_t b) {
         return recording_.operations[a].id < recording_.operations[b].id;
@@ -42,8 +37,11 @@ RecordedDurations::RecordedDurations(const Recording& recording, bool one_engine
 
 void RecordedDurations::add(const RecordedOperation& recorded) {
     const auto kind = static_cast<std::size_t>(schedule::unpack(recorded.id).kind);
-    gaps_[kind].add(0, recorded.gap_seconds);
-    all_gaps_.add(0, recorded.gap_seconds);
+    for (Mean* mean : {&submissions_[kind], &submissions_.back()}) {
+        mean->operations += 1;
+        mean->sum.host_seconds += recorded.submission.host_seconds;
+        mean->sum.gap_seconds += recorded.submission.gap_seconds;
+    }
     if (recorded.engine != Engine::kCompute) {
         std::int64_t& largest = largest_copy_bytes_[side_of(recorded.engine)];
         largest = std::max(largest, recorded.bytes);
@@ -156,16 +154,15 @@ double RecordedDurations::copy_seconds(const Operation& operation, std::int64_t 
     return instead->at(amount);
 }
 
-double RecordedDurations::gap_seconds(const Operation& operation) {
-    if (operation.engine != Engine::kCompute && !one_engine_) {
-        return 0.0;
-    }
+Submission RecordedDurations::submission(const Operation& operation) {
     const RecordedOperation* recorded = find(operation);
     if (recorded != nullptr && recorded->engine == operation.engine && same_work(recorded->work, work_of(operation))) {
-        return recorded->gap_seconds;
+        return recorded->submission;
     }
-    const Fit& kind = gaps_[static_cast<std::size_t>(operation.id.kind)];
-    return (kind.empty() ? all_gaps_ : kind).line().at(0);
+    const Mean& kind = submissions_[static_cast<std::size_t>(operation.id.kind)];
+    const Mean& mean = kind.operations > 0 ? kind : submissions_.back();
+    return {.host_seconds = mean.sum.host_seconds / mean.operations,
+            .gap_seconds = mean.sum.gap_seconds / mean.operations};
 }
 
 }  // namespace oomb::simulator

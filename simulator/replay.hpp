@@ -21,23 +21,22 @@ struct Changes {
 };
 
 // Times of a recording:
-//   an operation of the compute engine that is in it, with the same work   as recorded, the gap before it too
-//   another one                  the line through the recorded ones of its kind and class; the mean gap of its kind
-//   one that none is like        the stand-in's time; without one the line through all of its class
-//   a copy between the tiers     as recorded where nothing is changed; else a line per direction and whether the other
+//   an operation of the compute engine that is in it, with the same work   as recorded, and so is its submission
+//   another one                  the line through the recorded ones of its kind and class; the mean submission of its
+//   kind one that none is like        the stand-in's time; without one the line through all of its class a copy between
+//   the tiers     as recorded where nothing is changed; else a line per direction and whether the other
 //                                one is busy, with the bandwidth that is given. A direction of which nothing is
 //                                recorded, or only copies of less than a sixteenth of the bytes: the stand-in's time,
 //                                without one the line there is, or the other direction's
-// Gaps before copies of a GPU are not repeated: they are the host's, which runs ahead. On one engine every gap is.
 class RecordedDurations : public Durations {
   public:
     // `recording` and `stand_in`, if there is one, outlive this.
-    RecordedDurations(const Recording& recording, bool one_engine, const Changes& changes, Durations* stand_in);
+    RecordedDurations(const Recording& recording, Host host, const Changes& changes, Durations* stand_in);
 
     // FileError where neither recording nor stand-in knows anything like it.
     double seconds(const schedule::Operation& operation, std::int64_t bytes, bool both) override;
-    double gap_seconds(const schedule::Operation& operation) override;
-    bool one_engine() const override { return one_engine_; }
+    Submission submission(const schedule::Operation& operation) override;
+    Host host() const override { return host_; }
 
     // Kinds whose times came from elsewhere so far.
     const std::set<schedule::Kind>& not_recorded() const { return not_recorded_; }
@@ -46,6 +45,11 @@ class RecordedDurations : public Durations {
     std::optional<double> copy_rate(schedule::Engine engine, bool both) const;
 
   private:
+    struct Mean {
+        double operations = 0.0;
+        Submission sum;
+    };
+
     const RecordedOperation* find(const schedule::Operation& operation);
     double compute_seconds(const schedule::Operation& operation);
     double copy_seconds(const schedule::Operation& operation, std::int64_t bytes, bool both);
@@ -54,16 +58,15 @@ class RecordedDurations : public Durations {
     void add(const RecordedOperation& recorded);
 
     const Recording& recording_;
-    bool one_engine_;
+    Host host_;
     Changes changes_;
     Durations* stand_in_;
     std::vector<std::uint32_t> by_id_;  // places in the recording
     std::size_t next_ = 0;              // where the one that is asked for probably is
     std::array<std::array<Fit, kWorkClasses>, schedule::kKinds> kinds_;
     std::array<Fit, kWorkClasses> classes_;
-    std::array<Fit, schedule::kKinds> gaps_;  // of no work: their lines are their means
-    Fit all_gaps_;
-    std::array<std::array<Fit, 2>, 2> copies_;  // by device-to-host and both
+    std::array<Mean, schedule::kKinds + 1> submissions_;  // the last: of all kinds
+    std::array<std::array<Fit, 2>, 2> copies_;            // by device-to-host and both
     std::array<std::int64_t, 2> largest_copy_bytes_{};
     std::set<schedule::Kind> not_recorded_;
 };

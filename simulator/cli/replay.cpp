@@ -51,7 +51,7 @@ void add_flags(CLI::App& app, ReplayFlags& flags) {
         ->group("What is replayed");
     app.add_option("--step", flags.step, "one step")
         ->type_name("N")
-        ->default_str("all but the first, if there are more; their mean")
+        ->default_str("of median length, without the first if there are more")
         ->group("What is replayed");
     add_run_flags(app, flags.run);
     for (const CLI::Option* option : std::as_const(app).get_options()) {
@@ -130,8 +130,8 @@ class Replay {
             return ExitCode::kDoesNotFit;
         }
         const Recording recording = read_recording(flags_.trace, recorded_.plan, flags_.step);
-        const bool one_engine = has_one_engine(recorded_.plan);
-        RecordedDurations as_recorded(recording, one_engine, {}, nullptr);
+        const Host host = host_of(recorded_.plan);
+        RecordedDurations as_recorded(recording, host, {}, nullptr);
         Replayed replayed{.run = as_typed(recorded_.flags),
                           .changes = typed_.changes,
                           .recording = recording,
@@ -140,7 +140,7 @@ class Replay {
                           .notes = recording.notes};
         if (changes_.any()) {
             const std::unique_ptr<Durations> stand_in = stand_in_of(plan);
-            RecordedDurations changed(recording, one_engine, changes_, stand_in.get());
+            RecordedDurations changed(recording, host, changes_, stand_in.get());
             replayed.changed = simulate(plan, changed, recording);
             note_strangers(changed, stand_in != nullptr, replayed.notes);
         }

@@ -17,7 +17,7 @@ using schedule::Engine;
 double gap_seconds(const Recording& recording) {
     double sum = 0;
     for (const RecordedOperation& operation : recording.operations) {
-        sum += operation.engine == Engine::kCompute ? operation.gap_seconds : 0;
+        sum += operation.engine == Engine::kCompute ? operation.submission.gap_seconds : 0;
     }
     return sum;
 }
@@ -76,12 +76,12 @@ std::string rate_text(const RecordedDurations& durations, Engine engine) {
 std::string replay_table(const Replayed& replayed, const std::string& trace) {
     const Recording& recording = replayed.recording;
     std::string text = fmt::format("{}: {} on {}, ", trace, recording.program, recording.device);
-    text += recording.first_step == recording.last_step
-                ? fmt::format("step {}", recording.first_step)
-                : fmt::format("steps {} to {} (their mean; {} to {})", recording.first_step, recording.last_step,
-                              format_duration(recording.least_seconds), format_duration(recording.most_seconds));
-    text += fmt::format(", {} operations a step\nthe run: {}\n", format_count(std::ssize(recording.operations)),
-                        replayed.run);
+    text += fmt::format("step {}", recording.number);
+    if (recording.first_step != recording.last_step) {
+        text += fmt::format(", the median of {} to {} ({} to {})", recording.first_step, recording.last_step,
+                            format_duration(recording.least_seconds), format_duration(recording.most_seconds));
+    }
+    text += fmt::format(", {} operations\nthe run: {}\n", format_count(std::ssize(recording.operations)), replayed.run);
     text += replayed.changed ? fmt::format("changed: {}\n", replayed.changes) : "";
     text += fmt::format("\n  {:<22}{:>13}{:>13}{:>12}{}\n", "", "recorded", "replayed", "error",
                         replayed.changed ? fmt::format("{:>13}{:>12}", "changed", "difference") : "");
@@ -117,10 +117,15 @@ nlohmann::ordered_json replay_json(const Replayed& replayed) {
     Json json = {{"format", "oomb-plan-replay"}, {"version", 1}};
     json["program"] = recording.program;
     json["device"] = recording.device;
-    json["steps"] = {{"first", recording.first_step},
-                     {"last", recording.last_step},
-                     {"least_seconds", recording.least_seconds},
-                     {"most_seconds", recording.most_seconds}};
+    json["step"] = recording.number;
+    if (recording.first_step > 0) {
+        json["median_of"] = {{"first", recording.first_step},
+                             {"last", recording.last_step},
+                             {"least_seconds", recording.least_seconds},
+                             {"most_seconds", recording.most_seconds}};
+    } else {
+        json["median_of"] = nullptr;
+    }
     json["sequences"] = recording.sequences;
     json["operations"] = recording.operations.size();
     json["gap_seconds"] = gap_seconds(recording);

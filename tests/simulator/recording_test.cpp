@@ -65,8 +65,8 @@ TEST_CASE("which steps count: all but the first, if there are more, or the one t
         }
     }
     const Recording warm = read(all), first = read(all, 1), third = read(all, 3);
-    CHECK((warm.first_step == 2 && warm.last_step == 3));
-    CHECK((first.first_step == 1 && first.last_step == 1));
+    CHECK((warm.number == 2 && warm.first_step == 2 && warm.last_step == 3));
+    CHECK((first.number == 1 && first.first_step == 0));
     CHECK(first.step.seconds == doctest::Approx(2 * warm.step.seconds));
     CHECK(third.step.seconds == doctest::Approx(warm.step.seconds));
     CHECK(warm.least_seconds == doctest::Approx(warm.most_seconds));
@@ -78,11 +78,11 @@ TEST_CASE("a last step that is cut off is left out, and said") {
     Records all = records(3);
     all.resize(all.size() - 5);
     const Recording recording = read(all, std::nullopt, "[\"00000");
-    CHECK((recording.first_step == 2 && recording.last_step == 2));
+    CHECK((recording.number == 2 && recording.first_step == 2 && recording.last_step == 2));
     REQUIRE(recording.notes.size() == 2);
     check_contains(recording.notes[0], {"Left out", "step 3"});
     check_contains(recording.notes[1], {"last line", "cut off"});
-    check_contains(failure(all, 3), {"no complete step", "step 3 ends after"});
+    check_contains(failure(all, 3), {"step 3 has", "the first one"});
 }
 
 TEST_CASE("what does not follow the plan is refused with its place") {
@@ -98,34 +98,43 @@ TEST_CASE("what does not follow the plan is refused with its place") {
     {
         Records missing = all;
         missing.erase(missing.begin() + of_step(2) + 40);
-        check_contains(failure(missing), {"line ", "step 2"});
+        check_contains(failure(missing), {"step 2 has", "the first one"});
     }
     {
         Records twice = all;
         twice.insert(twice.begin() + of_step(2) + 40, twice[static_cast<std::size_t>(of_step(2) + 40)]);
-        check_contains(failure(twice), {"line ", "step 2", "out of order"});
+        twice.erase(twice.begin() + of_step(2) + 42);
+        check_contains(failure(twice, 2), {"line ", "step 2", "out of order"});
     }
     {
         Records swapped = all;
         const auto first = std::find_if(swapped.begin() + of_step(2) + 20, swapped.end(), on(Engine::kCompute));
         std::iter_swap(first, std::find_if(first + 1, swapped.end(), on(Engine::kCompute)));
-        check_contains(failure(swapped), {"step 2", "out of order", "where its plan has"});
+        check_contains(failure(swapped, 2), {"line ", "step 2", "out of order", "where its plan has"});
     }
     {
         Records backwards = all;
         const auto first = std::find_if(backwards.begin() + of_step(2) + 20, backwards.end(), on(Engine::kCompute));
         first->begin_ns = 0;
-        check_contains(failure(backwards), {"step 2", "begun at 0 ns", "before it ends"});
+        check_contains(failure(backwards, 2), {"line ", "step 2", "begun at 0 ns", "before it ends"});
     }
     {
         Records heavier = all;
-        std::find_if(heavier.begin(), heavier.end(), on(Engine::kHostToDevice))->bytes += 1;
-        check_contains(failure(heavier), {"moving"});
+        std::find_if(heavier.begin() + of_step(2), heavier.end(), on(Engine::kHostToDevice))->bytes += 1;
+        check_contains(failure(heavier, 2), {"moving"});
     }
     {
-        Records more = all;
-        more.insert(more.begin() + of_step(2), {.step = 1, .id = {.chunk = 9}, .begin_ns = 1 << 30, .end_ns = 1 << 30});
-        check_contains(failure(more), {"no operation more"});
+        Records more = records(1);
+        more.push_back(
+            {.step = 1, .id = {.chunk = 9}, .begin_ns = std::int64_t{1} << 40, .end_ns = std::int64_t{1} << 40});
+        check_contains(failure(more), {"of another plan"});
+    }
+    {
+        Records other = all;  // as many, but on another engine
+        for (auto record = other.begin() + of_step(2); record != other.begin() + of_step(3); ++record) {
+            record->engine = Engine::kFile;
+        }
+        check_contains(failure(other, 2), {"no operation more"});
     }
 }
 

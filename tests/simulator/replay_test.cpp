@@ -32,21 +32,20 @@ constexpr double kRounding = 1e-9;
 // of the day.
 class NoisyDurations : public simulator::Durations {
   public:
-    explicit NoisyDurations(bool one_engine) : one_engine_(one_engine) {}
+    explicit NoisyDurations(simulator::Host host) : host_(host) {}
     double seconds(const schedule::Operation& operation, std::int64_t /*bytes*/, bool /*both*/) override {
         return 1e-6 * static_cast<double>(1 + mixed(operation) % 16);
     }
-    double gap_seconds(const schedule::Operation& operation) override {
-        const bool has_gap = one_engine_ || operation.engine == Engine::kCompute;
-        return has_gap ? 1e-6 * static_cast<double>(mixed(operation) / 64 % 4) : 0;
+    simulator::Submission submission(const schedule::Operation& operation) override {
+        return {.gap_seconds = 1e-6 * static_cast<double>(mixed(operation) / 64 % 4)};
     }
-    bool one_engine() const override { return one_engine_; }
+    simulator::Host host() const override { return host_; }
 
   private:
     static std::uint64_t mixed(const schedule::Operation& operation) {
         return (pack(operation.id) * 0x9e3779b97f4a7c15U) >> 40U;
     }
-    bool one_engine_;
+    simulator::Host host_;
 };
 
 RandomStep next_step(RandomSteps& random, DeviceKind device) {
@@ -64,7 +63,7 @@ Recording recording_of(const Plan& plan, simulator::Durations& durations, std::i
 
 Prediction replay(const Plan& plan, const Recording& recording, const Changes& changes = {},
                   simulator::Durations* stand_in = nullptr) {
-    RecordedDurations durations(recording, simulator::has_one_engine(plan), changes, stand_in);
+    RecordedDurations durations(recording, simulator::host_of(plan), changes, stand_in);
     return simulate_step(plan, durations, recording.sequences);
 }
 
@@ -92,7 +91,7 @@ TEST_CASE("what was recorded replays exactly: the recorder's own sums, and the r
         const RandomStep step = next_step(random, device);
         const Plan plan = schedule::make_plan(step.model, step.run);
         CAPTURE(to_json(plan));
-        NoisyDurations noisy(device == DeviceKind::kCpu);
+        NoisyDurations noisy(simulator::host_of(plan));
         const std::int64_t sequences = random.between(1, 3);
         const Prediction ran = simulate_step(plan, noisy, sequences);
         const Recording recording = recording_of(plan, noisy, random.between(1, 3), sequences);
@@ -168,12 +167,12 @@ TEST_CASE("what is not in the trace comes from the stand-in, or from what is lik
     ProfileDurations times(lean.run, machine());
     const Recording recording = recording_of(lean, times);
     {
-        RecordedDurations durations(recording, true, {.schedule = true}, nullptr);
+        RecordedDurations durations(recording, simulator::Host::kOneEngine, {.schedule = true}, nullptr);
         simulate_step(keeps, durations, 1);
         CHECK(durations.not_recorded() == std::set{schedule::Kind::kKeepActivation, schedule::Kind::kLoadActivation});
     }
     {
-        RecordedDurations durations(recording, false, {.schedule = true}, &times);
+        RecordedDurations durations(recording, simulator::Host::kFollowed, {.schedule = true}, &times);
         simulate_step(travels, durations, 1);
         CHECK(durations.not_recorded().contains(schedule::Kind::kWriteBack));
         // The tokens' few bytes say nothing of what a gigabyte takes.

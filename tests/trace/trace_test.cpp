@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+#include <optional>
+#include <random>
+
 #include "runtime/core/error.hpp"
 #include "tests/core/messages.hpp"
 #include "tests/core/scratch_folder.hpp"
@@ -126,6 +130,44 @@ TEST_CASE("what is no trace of this version is refused, with its line") {
         CAPTURE(bad.text);
         test::check_contains(failure(bad.text), bad.fragments);
     }
+}
+
+// Lines as they are written take another way through the reader than other ways to write them.
+TEST_CASE("however a line is written, it is read as JSON is") {
+    const test::ScratchFolder folder;
+    const std::vector<TraceRecord> records = random_records(3, 2);
+    std::string spaced = text_of(records);
+    for (std::size_t at = header_line(header()).size(); (at = spaced.find(',', at)) != std::string::npos; at += 2) {
+        spaced.replace(at, 1, ", ");
+    }
+    CHECK(read_trace(folder.write("run.trace", spaced)).records == records);
+
+    std::mt19937_64 random(11);
+    const std::string start = header_line(header()) + step_line(1), alphabet = "0123456789abcdef-+.,[]\"\\ eE";
+    const std::filesystem::path path = folder.path() / "line.trace";
+    int accepted = 0;
+    for (int i = 0; i < 4000; ++i) {
+        std::string line = "[\"0000000000300000\",1,1523000,81200,4096,0]";
+        for (std::uint64_t change = random() % 3; change > 0; --change) {
+            const std::size_t at = random() % line.size();
+            const char letter = alphabet[random() % alphabet.size()];
+            random() % 2 == 0 ? line.replace(at, 1, 1, letter) : line.insert(at, 1, letter);
+        }
+        CAPTURE(line);
+        // A space at the end is nothing to JSON, and keeps the line from being what is written.
+        const auto read = [&](const std::string& text) -> std::optional<TraceRecord> {
+            try {
+                std::ofstream(path) << start << text << "\n";  // write_text_file() waits for the disk
+                return read_trace(path).records.at(0);
+            } catch (const FileError&) {
+                return std::nullopt;
+            }
+        };
+        const auto quick = read(line);
+        CHECK(quick == read(line + " "));
+        accepted += quick ? 1 : 0;
+    }
+    CHECK(accepted > 1000);
 }
 
 TEST_CASE("an absent file is named") {
