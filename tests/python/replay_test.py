@@ -70,7 +70,7 @@ def test_a_killed_run_and_a_foreign_one(trainer, replay, model, data, tmp_path):
     lines = text.split("\n")
     lines[10], lines[11] = lines[11], lines[10]
     (tmp_path / "swapped").write_text("\n".join(lines))
-    assert "out of order" in replay(tmp_path / "swapped", code=1)
+    assert "out of order" in replay(tmp_path / "swapped", "--step", 1, code=1)
 
 
 def test_top_k_pages_are_refused(trainer, replay, model, data, tmp_path):

@@ -101,6 +101,34 @@ TEST_CASE("what was recorded replays exactly: the recorder's own sums, and the r
     }
 }
 
+// The host takes longer for an operation than the device does, so copies begin when they are submitted, not when they
+// could. A host that is thought to be ahead would begin them early, which the test must be able to see.
+TEST_CASE("a host that is behind is followed") {
+    class SlowHost : public NoisyDurations {
+      public:
+        SlowHost() : NoisyDurations(simulator::Host::kFollowed) {}
+        simulator::Submission submission(const schedule::Operation& operation) override {
+            return {.host_seconds = 1e-6 * static_cast<double>(30 + pack(operation.id) % 40)};
+        }
+    };
+    RandomSteps random(74);
+    int hidden_wrongly = 0;
+    for (int i = 0; i < 30; ++i) {
+        const RandomStep step = next_step(random, DeviceKind::kCuda);
+        const Plan plan = schedule::make_plan(step.model, step.run);
+        CAPTURE(to_json(plan));
+        SlowHost slow;
+        const Recording recording = recording_of(plan, slow);
+        const Prediction found = replay(plan, recording);
+        // Where the host is seen only now and then its work is spread evenly, and latencies of up to 20 us are taken
+        // for those of the device: a part of what one submission takes.
+        CHECK(found.seconds == doctest::Approx(recording.step.seconds).epsilon(0.01));
+        RecordedDurations durations(recording, simulator::Host::kAhead, {}, nullptr);
+        hidden_wrongly += simulate_step(plan, durations, 1).seconds < 0.97 * recording.step.seconds ? 1 : 0;
+    }
+    CHECK(hidden_wrongly > 10);
+}
+
 // The line through operations of one kind is exact where their time is linear in FLOPs or bytes, which those of a
 // profile are, except products that add to their output and are cut in another way; and copies count as copies beside
 // others when they are, not by the clock's rule, which does not see those that are issued later.

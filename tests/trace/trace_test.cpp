@@ -144,9 +144,9 @@ TEST_CASE("however a line is written, it is read as JSON is") {
 
     std::mt19937_64 random(11);
     const std::string start = header_line(header()) + step_line(1), alphabet = "0123456789abcdef-+.,[]\"\\ eE";
-    const std::filesystem::path path = folder.path() / "line.trace";
+    int files = 0;
     int accepted = 0;
-    for (int i = 0; i < 4000; ++i) {
+    for (int i = 0; i < 2000; ++i) {
         std::string line = "[\"0000000000300000\",1,1523000,81200,4096,0]";
         for (std::uint64_t change = random() % 3; change > 0; --change) {
             const std::size_t at = random() % line.size();
@@ -157,6 +157,7 @@ TEST_CASE("however a line is written, it is read as JSON is") {
         // A space at the end is nothing to JSON, and keeps the line from being what is written.
         const auto read = [&](const std::string& text) -> std::optional<TraceRecord> {
             try {
+                const std::filesystem::path path = folder.path() / std::to_string(++files);
                 std::ofstream(path) << start << text << "\n";  // write_text_file() waits for the disk
                 return read_trace(path).records.at(0);
             } catch (const FileError&) {
@@ -167,7 +168,7 @@ TEST_CASE("however a line is written, it is read as JSON is") {
         CHECK(quick == read(line + " "));
         accepted += quick ? 1 : 0;
     }
-    CHECK(accepted > 1000);
+    CHECK(accepted > 500);
 }
 
 TEST_CASE("an absent file is named") {
