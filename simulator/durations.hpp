@@ -16,7 +16,7 @@ enum class Host : std::uint8_t {
 // Operations that are submitted and not done: as many as the CUDA backend lets the host run ahead.
 inline constexpr std::int64_t kMostInFlight = 1024;
 // Of a launch, or an event from one engine to another. What is longer is the host's.
-inline constexpr double kMostLatency_seconds = 20e-6;
+inline constexpr std::int64_t kMostLatency_ns = 20'000;
 
 struct Submission {
     double host_seconds = 0.0;  // the host works for the operation before it is submitted

@@ -7,7 +7,6 @@ namespace oomb::simulator {
 namespace {
 
 constexpr double kSecond_ns = 1e9;
-constexpr auto kLatency_ns = static_cast<std::int64_t>(kMostLatency_seconds * kSecond_ns);
 constexpr std::int64_t kUnblocked_ns = 1'000'000;  // a host that waits looks every 50 us
 constexpr std::size_t kNear = 64;                  // operations; copies of pages are never so far apart
 
@@ -50,7 +49,7 @@ void HostTimes::add(std::int64_t ready_ns) {
     std::int64_t& done_ns = done_ns_[place_ % kMostInFlight];
     submitted_ns_ = std::max(submitted_ns_, std::min(done_ns, latest_ns_[place_]));
     const bool seen =
-        span.begin_ns - std::max(ready_ns, submitted_ns_) > kLatency_ns && span.begin_ns <= latest_ns_[place_];
+        span.begin_ns - std::max(ready_ns, submitted_ns_) > kMostLatency_ns && span.begin_ns <= latest_ns_[place_];
     const bool was_held = submitted_ns_ != seen_ns_;  // since it was seen
     if (seen && was_held && span.begin_ns - submitted_ns_ <= kUnblocked_ns) {
         work(place_, span.begin_ns - submitted_ns_);
@@ -62,7 +61,7 @@ void HostTimes::add(std::int64_t ready_ns) {
     Submission& submission = operations_[place_].submission;
     const std::int64_t gap_ns = span.begin_ns - std::min(span.begin_ns, std::max(ready_ns, submitted_ns_));
     // A copy that began late for what nobody knows does not do so again.
-    if (operations_[place_].engine == schedule::Engine::kCompute || gap_ns <= kLatency_ns) {
+    if (operations_[place_].engine == schedule::Engine::kCompute || gap_ns <= kMostLatency_ns) {
         submission.gap_seconds = static_cast<double>(gap_ns) / kSecond_ns;
     }
     submission.seen = seen;
