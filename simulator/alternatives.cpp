@@ -36,6 +36,18 @@ std::string held_flag(const RunConfiguration& run, std::string_view amount) {
     return fmt::format("{}--held-chunks {}", by_either ? "--keep none " : "", amount);
 }
 
+// Pages to keep are counted only where something is kept.
+std::string keep_nothing_flag(const RunConfiguration& run) {
+    return run.kept_pages.mode == Amount::Mode::kAll ? "--keep none" : "--keep none --kept-pages all";
+}
+
+// What says how an optimizer stores its states goes with it.
+std::string no_optimizer_flag(const RunConfiguration& run) {
+    return fmt::format("{}{}--no-optimizer",
+                       run.resident_shards.mode == Amount::Mode::kAuto ? "" : "--optimizer-states auto ",
+                       run.split_masters ? "--master-weights fp32 " : "");
+}
+
 std::string join(const std::string& flags, const std::string& more) {
     return flags.empty() ? more : flags + " " + more;
 }
@@ -72,7 +84,7 @@ class Changes {
         add(changes, keeps(run_) && run_.kept_pages.mode != Amount::Mode::kAuto, "--kept-pages auto", [](auto& run) {
             run.kept_pages = {Amount::Mode::kAuto, 0};
         });
-        add(changes, keeps(run_), "--keep none", [](auto& run) { run.keep = Keep::kNone; });
+        add(changes, keeps(run_), keep_nothing_flag(run_), [](auto& run) { run.keep = Keep::kNone; });
         add(changes, offloads, "--offload none", [](auto& run) {
             run.offload = Offload::kNone;
             run.hbm_pages = {};
@@ -118,7 +130,7 @@ class Changes {
 
     std::vector<Change> of_optimizer() const {
         std::vector<Change> changes;
-        add(changes, run_.optimizer, "--no-optimizer", [](auto& run) { run.optimizer = false; });
+        add(changes, run_.optimizer, no_optimizer_flag(run_), [](auto& run) { run.optimizer = false; });
         return beyond_time(std::move(changes));
     }
 
@@ -203,7 +215,7 @@ Change all_savings(const RunConfiguration& run) {
     }
     if (keeps(run)) {
         all.run.keep = Keep::kNone;
-        all.text = join(all.text, "--keep none");
+        all.text = join(all.text, keep_nothing_flag(run));
     }
     for (const Change& cut : changes.of_cuts({4})) {
         all.run.logit_tile_tokens = std::min(all.run.logit_tile_tokens, cut.run.logit_tile_tokens);

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/nearest.hpp"
 
 namespace oomb {
 
@@ -33,6 +34,19 @@ constexpr std::string_view kBytesAllowed =
     "such as 139GiB";
 constexpr std::string_view kTokensAllowed =
     "a whole number of tokens, alone or with K (1,024) or M (1,048,576), such as 128K";
+
+// "; did you mean 139GiB?" where "139G" was found.
+std::string meant(std::string_view digits, std::string_view suffix, std::span<const Unit> units) {
+    std::vector<std::string> names;
+    for (const Unit& unit : units.subspan(1)) {
+        names.emplace_back(unit.suffix);
+    }
+    std::string name = nearest(suffix, names);
+    if (name.empty()) {
+        name = nearest(suffix.substr(0, 1), names);
+    }
+    return name.empty() ? "" : fmt::format("; did you mean {}{}?", digits, name);
+}
 
 std::int64_t parse_size(std::string_view flag, std::string_view text, Zero zero, std::span<const Unit> units,
                         std::string_view allowed) {
@@ -60,7 +74,9 @@ std::int64_t parse_size(std::string_view flag, std::string_view text, Zero zero,
         }
         return size;
     }
-    fail<UsageError>("{}: found \"{}\", whose suffix \"{}\" is unknown; allowed is {}", flag, text, suffix, allowed);
+    const std::string hint = meant(text.substr(0, digits), suffix, units);
+    fail<UsageError>("{}: found \"{}\", whose suffix \"{}\" is unknown{}{} allowed is {}", flag, text, suffix, hint,
+                     hint.empty() ? ";" : "", allowed);
 }
 
 struct Scaled {

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "runtime/core/version.hpp"
+#include "runtime/flags/command_words.hpp"
 #include "runtime/flags/help.hpp"
 
 namespace oomb {
@@ -26,6 +27,10 @@ void prepare_command_line(CLI::App& app, const std::string& footer) {
 
 std::optional<ExitCode> parse_command_line(CLI::App& app, int argc, const char* const* argv, std::ostream& out,
                                            std::ostream& err) {
+    if (const auto fault = fault_in_words(app, argc, argv)) {
+        print_usage_fault(app.get_name(), *fault, err);
+        return ExitCode::kWrongUsage;
+    }
     try {
         app.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {

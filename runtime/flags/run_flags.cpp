@@ -8,7 +8,9 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/known_hardware.hpp"
 #include "runtime/core/memory_info.hpp"
+#include "runtime/core/nearest.hpp"
 #include "runtime/core/units.hpp"
+#include "runtime/flags/contradictions.hpp"
 
 namespace oomb {
 namespace {
@@ -23,14 +25,15 @@ constexpr std::int64_t kLeastBudget_bytes = kMiB;
 template <class T>
 T choose(std::string_view flag, const std::string& found,
          std::initializer_list<std::pair<std::string_view, T>> allowed) {
-    std::string names;
+    std::vector<std::string> names;
     for (const auto& [name, value] : allowed) {
         if (name == found) {
             return value;
         }
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", name);
+        names.emplace_back(name);
     }
-    fail<UsageError>("{}: found \"{}\", allowed is {}", flag, found, names);
+    fail<UsageError>("{}: found \"{}\", allowed is {}{}", flag, found, fmt::join(names, ", "),
+                     did_you_mean(found, names));
 }
 
 // `allowed` ends the sentence "allowed is auto, ring or ...".
@@ -293,6 +296,7 @@ void set_flags(RunFlags& flags, const RunConfiguration& run) {
 }
 
 RunConfiguration to_run_configuration(const RunFlags& flags) {
+    refuse_contradictions(flags);
     RunConfiguration run;
     run.device = choose<DeviceKind>("--device", flags.device, {{"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}});
     const bool cuda = run.device == DeviceKind::kCuda;
@@ -339,9 +343,11 @@ HardwareProfile read_gpu_profile(const std::string& name_or_path, DeviceKind dev
     if (const HardwareProfile* known = known_hardware(name_or_path)) {
         return *known;
     }
-    if (!std::filesystem::exists(name_or_path)) {
-        fail<UsageError>("--hardware: found \"{}\", which is no file and no machine that is known; known are {}",
-                         name_or_path, fmt::join(known_hardware_names(), ", "));
+    std::error_code error;  // a name too long for a file is none either
+    if (!std::filesystem::exists(name_or_path, error)) {
+        fail<UsageError>("--hardware: found \"{}\", which is no file and no machine that is known; known are {}{}",
+                         name_or_path, fmt::join(known_hardware_names(), ", "),
+                         did_you_mean(name_or_path, known_hardware_names()));
     }
     return read_hardware_profile(name_or_path);
 }
@@ -351,13 +357,19 @@ void take_budgets_of(const std::string& hardware, RunFlags& flags) {
         return;
     }
     const HardwareProfile profile = read_gpu_profile(hardware, DeviceKind::kCuda);
-    const auto take = [](std::string& budget, const SourcedBytes& memory) {
-        if (budget.empty()) {
-            budget = fmt::format("{}GiB", memory.bytes / kGiB);
+    const auto take = [&](std::string& budget, const SourcedBytes& memory, std::string_view key,
+                          std::string_view flag) {
+        if (!budget.empty()) {
+            return;
         }
+        if (memory.bytes < kLeastBudget_bytes) {
+            fail<UsageError>("--hardware {}: {} is {}, a budget is at least {}; mend the profile, or give {}", hardware,
+                             key, format_bytes(memory.bytes), format_bytes_short(kLeastBudget_bytes), flag);
+        }
+        budget = memory.bytes < kGiB ? std::to_string(memory.bytes) : fmt::format("{}GiB", memory.bytes / kGiB);
     };
-    take(flags.gpu_memory, profile.gpu_memory);
-    take(flags.host_memory, profile.host_memory);
+    take(flags.gpu_memory, profile.gpu_memory, "gpu_memory", "--gpu-memory");
+    take(flags.host_memory, profile.host_memory, "host_memory", "--host-memory");
 }
 
 std::optional<std::string> position_warning(const RunConfiguration& run, const ModelShape& model) {

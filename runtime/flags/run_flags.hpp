@@ -37,6 +37,7 @@ struct RunFlags {
     std::string master_weights = "fp32";
     bool no_optimizer = false;
     bool deterministic = false;
+    bool keep_is_free = false;  // no flag: who searches for what is kept says so, --kept-pages then limits it
 };
 
 // Budgets with --device cuda where none is given: an H200 with 141 GB in a machine that lends 125 GiB to the process.

@@ -340,7 +340,12 @@ ExitCode best(const Call& call) {
     if (const std::optional<ExitCode> end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
     }
+    flags.run.keep_is_free = app.count("--keep") == 0;
     const RunConfiguration run = to_run_configuration(flags.run);
+    if (search_types && run.compute != DType::kBF16) {
+        fail<UsageError>("--search-types with --dtype {}: only beside bf16 are there narrower types; leave it out",
+                         name_of(run.compute));
+    }
     const std::vector<RunConfiguration> types = types_of(app, run, search_types);
     return Best(flags, freedom_of(app, run), types, call).run();
 }

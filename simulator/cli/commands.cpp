@@ -5,6 +5,7 @@
 #include "runtime/core/known_hardware.hpp"
 #include "runtime/core/text_file.hpp"
 #include "simulator/costs.hpp"
+#include "simulator/remarks.hpp"
 #include "simulator/time_report.hpp"
 
 namespace oomb::simulator {
@@ -67,6 +68,15 @@ nlohmann::ordered_json setting_json(const schedule::Plan& plan, const std::optio
     json["peak_bytes"] = {{"hbm", plan.peak_bytes(Tier::kHbm)}, {"host", plan.peak_bytes(Tier::kHost)}};
     json["time"] = prediction ? time_json(*prediction) : nlohmann::ordered_json(nullptr);
     return json;
+}
+
+void print_remarks(const Call& call, const schedule::Plan& plan) {
+    if (const std::optional<std::string> warning = position_warning(plan.run, plan.model)) {
+        call.err << fmt::format("{}: warning: {}\n", call.program, *warning);
+    }
+    for (const std::string& remark : remarks_on(plan)) {
+        call.err << fmt::format("{}: note: {}\n", call.program, remark);
+    }
 }
 
 void write_json(const std::string& path, const nlohmann::ordered_json& json) {

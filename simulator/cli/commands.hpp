@@ -52,6 +52,9 @@ std::string setting_text(const RunConfiguration& run);
 nlohmann::ordered_json setting_json(const schedule::Plan& plan, const std::optional<Prediction>& prediction,
                                     const std::string& command);
 
+// To `call.err`: that the context is longer than the model's positions; numbers that pass what there is.
+void print_remarks(const Call& call, const schedule::Plan& plan);
+
 void write_json(const std::string& path, const nlohmann::ordered_json& json);  // nothing for an empty path
 
 // Flushes `out`. FileError where that fails.

@@ -40,13 +40,14 @@ ExitCode print(const FitFlags& fit_flags, const Call& call) {
     const PlanFlags& all_flags = fit_flags.plan;
     const RunFlags& flags = all_flags.run;
     const RunConfiguration run = to_run_configuration(flags);
+    if (fit_flags.exact && run.device != DeviceKind::kCuda) {
+        fail<UsageError>("--exact with --device cpu: times are those of a GPU, so none is predicted; leave it out");
+    }
     const HardwareProfile profile = profile_of(all_flags, run.device);
     const ModelShape model = read_model_shape(flags.model);
     const schedule::Plan plan = plan_for_time(model, run, profile);
     const Limits limits{free_memory_limit_bytes(flags).value_or(0)};
-    if (const std::optional<std::string> warning = position_warning(run, model)) {
-        call.err << fmt::format("{}: warning: {}\n", call.program, *warning);
-    }
+    print_remarks(call, plan);
     const std::vector<Excess> excesses = excesses_of(plan, limits);
     std::optional<Prediction> prediction;
     std::string time;

@@ -78,6 +78,7 @@ class MaxContext {
     RunConfiguration asked() const {
         RunFlags flags = flags_.run;
         flags.context = "1";
+        flags.keep_is_free = app_.count("--keep") == 0;
         return to_run_configuration(flags);
     }
 
@@ -91,9 +92,13 @@ class MaxContext {
         return run;
     }
 
-    // A mode that the flags make equal to one before is left out.
+    // A mode that the flags make equal to one before is left out, as is keeping layer inputs beside --held-chunks.
     void find(const Mode& mode) {
         RunConfiguration run = of_mode(mode);
+        const bool holds = run.held_chunks.mode == Amount::Mode::kAll || run.held_chunks.count > 0;
+        if (app_.count("--keep") == 0 && keeps_input(run.keep) && holds) {
+            return;
+        }
         for (const Mode& before : kModes) {
             if (&before == &mode) {
                 break;

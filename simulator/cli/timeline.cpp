@@ -130,6 +130,7 @@ ExitCode show_simulated(const TimelineFlags& flags, const Call& call) {
     const HardwareProfile profile = profile_of(flags.plan, run.device);
     require_times(call.program, run, profile);
     const schedule::Plan plan = plan_for_time(read_model_shape(flags.plan.run.model), run, profile);
+    print_remarks(call, plan);
     const Limits limits{free_memory_limit_bytes(flags.plan.run).value_or(0)};
     if (const auto excesses = excesses_of(plan, limits); !excesses.empty()) {
         call.err << fmt::format("{}: does not fit\n", call.program) << explain_excess(plan, excesses, limits, profile);

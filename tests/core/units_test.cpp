@@ -50,11 +50,11 @@ TEST_CASE("a wrong size names the flag, the text and what is allowed") {
                          {"0", "zero"},
                          {"0GiB", "zero"},
                          {"1.5GiB", "\".5GiB\" is unknown"},
-                         {"1gib", "\"gib\" is unknown"},
-                         {"1G", "\"G\" is unknown"},
+                         {"1gib", "\"gib\" is unknown; did you mean 1GiB? allowed is"},
+                         {"1G", "\"G\" is unknown; did you mean 1GiB?"},
                          {"1 GiB", "\" GiB\" is unknown"},
-                         {"1K", "\"K\" is unknown"},
-                         {"0x10", "\"x10\" is unknown"},
+                         {"1K", "\"K\" is unknown; did you mean 1KiB?"},
+                         {"0x10", "\"x10\" is unknown; allowed is"},
                          {"9223372036854775808", "2^63"},
                          {"99999999999999999999999", "2^63"},
                          {"8388608TiB", "2^63"}};
@@ -64,9 +64,12 @@ TEST_CASE("a wrong size names the flag, the text and what is allowed") {
         test::check_contains(message,
                              {"--gpu-memory", fmt::format("\"{}\"", bad.text), bad.fragment, "allowed is", "GiB"});
     }
-    const Bad tokens[] = {
-        {"", "digit"},  {"-1", "negative"},           {"1G", "\"G\" is unknown"}, {"1KiB", "\"KiB\" is unknown"},
-        {"0K", "zero"}, {"9007199254740992K", "2^63"}};
+    const Bad tokens[] = {{"", "digit"},
+                          {"-1", "negative"},
+                          {"1G", "\"G\" is unknown"},
+                          {"1KiB", "\"KiB\" is unknown; did you mean 1K?"},
+                          {"0K", "zero"},
+                          {"9007199254740992K", "2^63"}};
     for (const Bad& bad : tokens) {
         CAPTURE(bad.text);
         const std::string message = test::message_of<UsageError>([&] { parse_tokens("--context", bad.text); });

@@ -137,6 +137,7 @@ TEST_CASE("keep all: all chunks held, and no number that says otherwise") {
 
 TEST_CASE("kept pages: auto, all or a number") {
     RunFlags flags = flags_with_context("1M");
+    flags.keep = "o";
     flags.kept_pages = "auto";
     CHECK(to_run_configuration(flags).kept_pages.mode == Amount::Mode::kAuto);
     CHECK_THROWS_AS(to_run_configuration(flags).kept_pages.of(9), InternalError);
@@ -233,6 +234,30 @@ TEST_CASE("flags as typed are read as what they were") {
     CHECK(states_text(again.resident_shards) == "host");
     CHECK(again.bf16_gradients);
     CHECK(again.split_masters);
+}
+
+TEST_CASE("flags that nothing reads beside another one are refused with both names") {
+    const auto refused = [](const RunFlags& flags, const char* words) {
+        CHECK_THROWS_WITH_AS(to_run_configuration(flags), doctest::Contains(words), UsageError);
+    };
+    RunFlags flags = flags_with_context("1M");
+    flags.no_optimizer = true;
+    CHECK_NOTHROW(to_run_configuration(flags));
+    flags.optimizer_states = "host";
+    refused(flags, "--optimizer-states host with --no-optimizer");
+    flags.optimizer_states = "auto";
+    flags.dtype = "bf16";
+    flags.master_weights = "remainder";
+    refused(flags, "--master-weights remainder with --no-optimizer");
+    flags.no_optimizer = false;
+    CHECK_NOTHROW(to_run_configuration(flags));
+    flags.kept_pages = "5";
+    refused(flags, "--kept-pages 5 with --keep none");
+    flags.keep_is_free = true;
+    CHECK_NOTHROW(to_run_configuration(flags));
+    flags.keep_is_free = false;
+    flags.keep = "o";
+    CHECK_NOTHROW(to_run_configuration(flags));
 }
 
 TEST_CASE("gradient dtype: fp32 or bf16, the latter beside bf16 weights alone") {

@@ -56,7 +56,7 @@ def test_no_visible_gpu(trainer, tiny, monkeypatch):
 @needs_gpu
 def test_gpu_memory_held_by_another_process(trainer, leave_free):
     leave_free(20 * GIB)
-    run = trainer(MODELS / "qwen2.5-7b.json", None, "8K", **SYNTHETIC, no_optimizer=True)
+    run = trainer(MODELS / "qwen2.5-7b.json", None, "8K", **SYNTHETIC, no_optimizer=True, learning_rate=None)
     assert run.returncode == 3, run.output
     wanted = r"GPU memory: the run reserves [\d.]+ GiB \([\d,]+ bytes\), free are 1\d\.\d"
     assert re.search(wanted, last_line(run)), run.output

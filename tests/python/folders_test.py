@@ -67,12 +67,13 @@ def test_the_report_adds_up(trainer, tmp_path, data):
         moved = report["copies"][direction]["bytes"]
         assert moved["measured"] == moved["predicted"] == sum(step["copies"][direction]["bytes"] for step in run.metrics)
         assert moved["measured"] > 0
-    for arena in ("hbm", "host"):
+    for arena in ("hbm", "host", "page_tables"):
         assert report["memory_bytes"][arena]["measured"] == report["memory_bytes"][arena]["predicted"] > 0
     assert report["memory_bytes"]["resident"]["measured"] > report["memory_bytes"]["resident"]["predicted"] > 0
     assert report["model_flops"] > 6 * CONTEXT * 3
     assert report["flop_utilisation"] is report["joules"] is report["memory_bytes"]["driver"]["measured"] is None
-    for words in ("host to device", "device to host", "hidden behind compute", "backward", "tokens/s"):
+    for words in ("host to device", "device to host", "hidden behind compute", "backward", "tokens/s", "page tables, on the host",
+                  "predicted as both arenas and page tables"):
         assert words in run.output
 
 

@@ -45,7 +45,7 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
          {"--context 128K", "--context 1M --offload host --keep xo --hbm-pages ring",
           "--context 1M --offload host --hbm-pages 5000 --dtype fp32", "--context 200 --dtype fp64",
           "--context 64K --held-chunks 3", "--context 64K --held-chunks all", "--context 64K --keep all",
-          "--context 64K --optimizer-states hbm"}) {
+          "--context 64K --optimizer-states hbm", "--context 1M --offload host --keep xo --kept-pages 280"}) {
         const std::vector<std::string> typed =
             words("--model " + model_file("qwen2.5-7b") + " --json " + json + " " + base);
         call_plan(typed);
@@ -53,6 +53,9 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
         RunConfiguration run = cuda_run(first["run"]["context_tokens"]);
         run.offload = first["run"]["offload"] == "host" ? Offload::kHost : Offload::kNone;
         run.keep = first["run"]["keep"] == "xo" ? Keep::kInputAndOutput : Keep::kNone;
+        if (first["run"]["kept_pages"] == "280") {
+            run.kept_pages = {Amount::Mode::kCount, 280};
+        }
         run.held_chunks.count = first["run"]["held_chunks"] == "3" ? 3 : 0;
         if (first["run"]["held_chunks"] == "all") {
             run.held_chunks = {Amount::Mode::kAll, 0};
@@ -105,7 +108,7 @@ TEST_CASE("what gives up least comes first") {
     REQUIRE(find(list, "--offload host") != nullptr);
     CHECK(find(list, "--offload host")->fits());
     CHECK(list.front().change == "--offload host");
-    CHECK(list.back().change == "--no-optimizer");
+    CHECK(list.back().change == "--optimizer-states auto --no-optimizer");
     CHECK(find(list, "--chunk 2K") < find(list, "--context 32K"));
 }
 

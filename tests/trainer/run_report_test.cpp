@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/core/units.hpp"
 #include "tests/trainer/step_case.hpp"
 
 namespace oomb::testing {
@@ -67,6 +68,25 @@ TEST_CASE("a prediction stands beside the mean of the steps, per phase") {
     CHECK(report["predicted_step_seconds"]["total"] == 5.0);
     CHECK(report["predicted_step_seconds"]["backward"] == 2.5);
     CHECK(report["predicted_step_seconds"].size() == report["seconds"].size());
+}
+
+TEST_CASE("arenas, page tables and the process are lines of their own, alike in table and JSON") {
+    const StepCase step(step_run(DType::kF64, Offload::kHost, Keep::kNone));
+    trainer::CpuBackend<double> backend(step.plan);
+    trainer::Executor executor(step.plan, backend);
+    const TrainingOptions options;
+    const StepUse total;
+    const trainer::RunView run{options, step.plan, backend, executor, total};
+    const auto memory = nlohmann::json::parse(run_json(run, {}))["report"]["memory_bytes"];
+    CHECK(memory["page_tables"]["predicted"] == step.plan.page_table_bytes);
+    CHECK(memory["page_tables"]["measured"] == step.plan.page_table_bytes);
+    const std::int64_t parts = step.plan.arena_bytes[0] + step.plan.arena_bytes[1] + step.plan.page_table_bytes;
+    CHECK(memory["resident"]["predicted"] == parts);
+    const std::string table = "\n" + run_table(run);
+    CHECK(line_of(table, "page tables, on the host").find(format_bytes(step.plan.page_table_bytes)) !=
+          std::string::npos);
+    CHECK(line_of(table, "resident, whole process").find(format_bytes(parts)) != std::string::npos);
+    CHECK(table.find("predicted as both arenas and page tables") != std::string::npos);
 }
 
 }  // namespace

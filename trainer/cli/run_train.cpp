@@ -6,16 +6,12 @@
 #include <cstdio>
 #include <iostream>
 
-#include "runtime/core/hardware_profile.hpp"
-#include "runtime/core/known_hardware.hpp"
 #include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
 #include "runtime/flags/run_flags.hpp"
 #include "simulator/explain.hpp"
 #include "simulator/render.hpp"
-#include "simulator/search.hpp"
-#include "simulator/time_report.hpp"
-#include "trainer/cli/train_flags.hpp"
+#include "trainer/cli/train_plan.hpp"
 #include "trainer/cpu/make_cpu_backend.hpp"
 #ifdef OOMB_HAVE_CUDA
 #include "trainer/cuda/make_cuda_backend.hpp"
@@ -55,24 +51,6 @@ std::string join(int argc, const char* const* argv) {
     return text;
 }
 
-void check_device(const RunConfiguration& run) {
-    if (run.device == DeviceKind::kCuda) {
-        if (run.attention == AttentionMode::kTopK) {
-            fail<UsageError>(
-                "--attention topk with --device cuda: its GPU kernels do not exist yet; take --device cpu, or "
-                "--attention dense");
-        }
-#ifndef OOMB_HAVE_CUDA
-        fail<UnsupportedError>(
-            "--device cuda: this oomb-train was built without CUDA; build it where the CUDA toolkit is (cmake --preset "
-            "cuda), or take --device cpu");
-#endif
-        if (run.compute == DType::kF64) {
-            fail<UsageError>("--dtype fp64: the oracle mode runs with --device cpu; on cuda allowed is bf16 or fp32");
-        }
-    }
-}
-
 std::unique_ptr<Backend> make_backend(const schedule::Plan& plan, [[maybe_unused]] int threads) {
 #ifdef OOMB_HAVE_CUDA
     if (plan.run.device == DeviceKind::kCuda) {
@@ -92,72 +70,42 @@ std::unique_ptr<Backend> make_backend(const schedule::Plan& plan, [[maybe_unused
     return make_cpu_backend(plan, threads);
 }
 
-std::optional<HardwareProfile> profile_of(const std::string& path, const RunConfiguration& run) {
-    if (path.empty()) {
-        return std::nullopt;
+// The tiers by the names and with the peaks of the plan.
+void print_start(const TrainPlan& asked) {
+    const auto tier = [&](Tier one) {
+        return fmt::format("{} {}", simulator::tier_title(asked.plan.run.device, one),
+                           format_bytes(asked.plan.peak_bytes(one)));
+    };
+    std::fputs(fmt::format("plan: {}, {}\n", tier(Tier::kHbm), tier(Tier::kHost)).c_str(), stderr);
+    if (asked.plan.run.device == DeviceKind::kCuda && !asked.prediction) {
+        std::fputs(fmt::format("note: no time is predicted: {}\n", asked.not_predicted).c_str(), stderr);
     }
-    HardwareProfile profile = read_gpu_profile(path, run.device);
-    if (!profile.peak_flops.contains(run.compute)) {
-        fail<FileError>("{}: peak: has no rate for {}, in which this run computes", path, name_of(run.compute));
-    }
-    return profile;
 }
 
-// Nothing for a plan that the simulator does not time.
-std::optional<simulator::Prediction> predict(const schedule::Plan& plan,
-                                             const std::optional<HardwareProfile>& profile) {
-    if (!profile || simulator::why_unpredictable(plan, *profile)) {
-        return std::nullopt;
-    }
-    return simulator::predict_step(plan, *profile);
-}
-
-ExitCode train(RunFlags run_flags, const TrainFlags& flags, const std::string& command) {
-    take_budgets_of(flags.hardware, run_flags);
-    const RunConfiguration run = to_run_configuration(run_flags);
-    check_device(run);
-    TrainingOptions options = to_training_options(flags, run.optimizer, run_flags.model, command);
-    const std::optional<HardwareProfile> profile = profile_of(flags.hardware, run);
-    if (profile) {
-        options.peak_flops = profile->peak_flops.at(run.compute).per_second;
-    }
-    const ModelShape model = read_model_shape(run_flags.model);
-    const HardwareProfile& times = profile ? *profile : default_hardware();
-    const schedule::Plan plan = simulator::plan_for_time(model, run, times);
-    const simulator::Limits limits{free_memory_limit_bytes(run_flags).value_or(0)};
-    for (const std::string& note : model.notes) {
-        std::fputs(fmt::format("note: {}\n", note).c_str(), stderr);
-    }
-    if (const auto warning = position_warning(run, model)) {
-        std::fputs(fmt::format("warning: {}\n", *warning).c_str(), stderr);
-    }
-    const std::vector<simulator::Excess> excesses = simulator::excesses_of(plan, limits);
-    const std::optional<simulator::Prediction> prediction = excesses.empty() ? predict(plan, profile) : std::nullopt;
+ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::string& command) {
+    const TrainPlan asked = train_plan_of(run_flags, flags, command);
+    print_remarks(asked, stderr);
     if (flags.dry_run) {
-        std::cout << simulator::render_plan(plan, simulator::model_name(run_flags.model), limits,
-                                            prediction ? simulator::render_time(*prediction) : "")
+        std::cout << simulator::render_plan(asked.plan, simulator::model_name(run_flags.model), asked.limits,
+                                            time_text(asked))
                   << std::flush;
     }
-    if (!excesses.empty()) {
+    if (const auto excesses = simulator::excesses_of(asked.plan, asked.limits); !excesses.empty()) {
         std::cerr << fmt::format("{}: does not fit\n", kProgram)
-                  << simulator::explain_excess(plan, excesses, limits, times);
+                  << simulator::explain_excess(asked.plan, excesses, asked.limits, asked.times);
         return ExitCode::kDoesNotFit;
     }
     if (flags.dry_run) {
+        check_run(asked.options, asked.plan, stderr);
         return ExitCode::kDone;
     }
-    std::fputs(fmt::format("plan: device arena {}, host arena {}\n", format_bytes(plan.peak_bytes(Tier::kHbm)),
-                           format_bytes(plan.peak_bytes(Tier::kHost)))
-                   .c_str(),
-               stderr);
-    if (prediction && options.accumulation == 1) {
-        options.predicted = {prediction->seconds, prediction->phase_seconds};
-    }
+    print_start(asked);
     std::signal(SIGINT, on_signal);
     std::signal(SIGTERM, on_signal);
     run_training(
-        options, plan, [&](const schedule::Plan& p) { return make_backend(p, options.threads); }, stop_requested,
-        stderr);
+        asked.options, asked.plan,
+        [&](const schedule::Plan& plan) { return make_backend(plan, static_cast<int>(asked.options.threads)); },
+        stop_requested, stderr);
     return ExitCode::kDone;
 }
 
@@ -172,7 +120,11 @@ int run_train(int argc, const char* const* argv) {
         add_run_flags(app, run_flags);
         add_train_flags(app, flags);
         const std::optional<ExitCode> end = parse_command_line(app, argc, argv, std::cout, std::cerr);
-        return end ? *end : train(run_flags, flags, join(argc, argv));
+        if (end) {
+            return *end;
+        }
+        refuse_unused_optimizer_flags(app, run_flags.no_optimizer);
+        return train(run_flags, flags, join(argc, argv));
     });
     return static_cast<int>(code);
 }

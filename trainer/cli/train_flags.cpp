@@ -2,9 +2,14 @@
 
 #include <cmath>
 #include <thread>
+#include <utility>
+
+#include "runtime/core/nearest.hpp"
 
 namespace oomb::trainer {
 namespace {
+
+constexpr const char* kOptimizerGroup = "Optimizer (AdamW)";
 
 void check_range(std::string_view flag, double found, double least, double below, std::string_view allowed) {
     if (!std::isfinite(found) || found < least || found >= below) {
@@ -48,7 +53,7 @@ void add_data_flags(CLI::App& app, TrainingOptions& options) {
 void add_optimizer_flags(CLI::App& app, TrainFlags& flags) {
     TrainingOptions& options = flags.options;
     const auto add = [&](const char* name, auto& value, const char* what, const char* type) {
-        app.add_option(name, value, what)->type_name(type)->capture_default_str()->group("Optimizer (AdamW)");
+        app.add_option(name, value, what)->type_name(type)->capture_default_str()->group(kOptimizerGroup);
     };
     add("--steps", options.learning_rate.steps, "optimizer steps", "N");
     add("--learning-rate", options.learning_rate.peak, "peak learning rate", "X");
@@ -64,13 +69,55 @@ void add_optimizer_flags(CLI::App& app, TrainFlags& flags) {
         "X");
 }
 
+// Of what a run writes nothing may be untrained, and nothing may be written over something else.
+void check_paths(const TrainingOptions& options, bool updates_weights) {
+    if (!options.out.empty() && !updates_weights) {
+        fail<UsageError>(
+            "--out {} with --no-optimizer: no step changes a weight, so the model written there would be the one that "
+            "was read; leave one of the two out (--dump-gradients FILE writes gradients)",
+            options.out.string());
+    }
+    if (!options.out.empty() && options.synthetic) {
+        fail<UsageError>(
+            "--out {} with --synthetic: a model that saw random tokens is worth nothing; leave --out out, or train on "
+            "--data FILE (with --from-scratch, if it is to begin with random weights)",
+            options.out.string());
+    }
+    const std::pair<const char*, const std::filesystem::path*> files[] = {
+        {"--out", &options.out},
+        {"--metrics", &options.metrics},
+        {"--trace", &options.trace},
+        {"--dump-gradients", &options.dump_gradients}};
+    for (const auto& [flag, path] : files) {
+        for (const auto& [other, same] : files) {
+            if (flag != other && !path->empty() && path->lexically_normal() == same->lexically_normal()) {
+                fail<UsageError>("{} and {}: found \"{}\" for both; give each a name of its own", flag, other,
+                                 path->string());
+            }
+        }
+    }
+}
+
 }  // namespace
+
+void refuse_unused_optimizer_flags(const CLI::App& app, bool no_optimizer) {
+    for (const CLI::Option* option : app.get_options()) {
+        const std::string name = option->get_name();
+        const bool counts_sequences = name == "--steps" || name == "--gradient-accumulation";
+        if (no_optimizer && option->count() > 0 && option->get_group() == kOptimizerGroup && !counts_sequences) {
+            fail<UsageError>(
+                "{} with --no-optimizer: without AdamW no weight is updated, so it has no effect; leave one of the "
+                "two out",
+                name);
+        }
+    }
+}
 
 void add_train_flags(CLI::App& app, TrainFlags& flags) {
     TrainingOptions& options = flags.options;
     options.learning_rate = {.peak = 1e-5, .warmup_steps = 0, .steps = 1};
     options.optimizer.max_grad_norm = 1.0;
-    options.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    options.threads = std::max(1U, std::thread::hardware_concurrency());
     add_data_flags(app, options);
     add_optimizer_flags(app, flags);
     app.add_flag("--from-scratch", options.from_scratch,
@@ -93,8 +140,10 @@ void add_train_flags(CLI::App& app, TrainFlags& flags) {
            "machine (h200_sxm, h100_sxm) or hardware profile: with --device cuda, report model FLOPs against its peak, "
            "and the predicted time of a step")
         ->type_name("NAME|FILE")
+        ->default_str("that of this machine's GPU, where it is known")
         ->group("Run");
-    app.add_flag("--dry-run", flags.dry_run, "print the plan and stop")->group("Run");
+    app.add_flag("--dry-run", flags.dry_run, "print the plan, check data and outputs as a run would, and stop")
+        ->group("Run");
 }
 
 TrainingOptions to_training_options(const TrainFlags& flags, bool updates_weights, const std::string& model,
@@ -115,7 +164,8 @@ TrainingOptions to_training_options(const TrainFlags& flags, bool updates_weight
     check_count("--save-every", options.save_every, 0, kMostSteps);
     check_count("--threads", options.threads, 1, 4096);
     if (flags.schedule != "cosine" && flags.schedule != "constant") {
-        fail<UsageError>("--schedule: found {}, allowed is cosine or constant", flags.schedule);
+        fail<UsageError>("--schedule: found \"{}\", allowed is cosine or constant{}", flags.schedule,
+                         did_you_mean(flags.schedule, {"cosine", "constant"}));
     }
     if (options.synthetic && !options.data.empty()) {
         fail<UsageError>("--data: found \"{}\" with --synthetic, which trains on random tokens; leave one of them out",
@@ -126,6 +176,7 @@ TrainingOptions to_training_options(const TrainFlags& flags, bool updates_weight
             "--data is required: a .npy of tokens, or a text file of which each byte is a token; or --synthetic, to "
             "measure without data");
     }
+    check_paths(options, updates_weights);
     if (options.save_every > 0 && options.out.empty()) {
         fail<UsageError>("--save-every needs --out, beside which the folders are written");
     }

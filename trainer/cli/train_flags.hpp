@@ -11,12 +11,15 @@ namespace oomb::trainer {
 struct TrainFlags {
     TrainingOptions options;
     std::string schedule = "cosine";
-    std::string hardware;  // file; empty: none
+    std::string hardware;  // a known machine or a file; empty: not given
     bool dry_run = false;
 };
 
 // Adds the flags in groups. `flags` outlives `app`.
 void add_train_flags(CLI::App& app, TrainFlags& flags);
+
+// UsageError for a flag of AdamW that was given although it does not run.
+void refuse_unused_optimizer_flags(const CLI::App& app, bool no_optimizer);
 
 // Checks numbers and combinations. Throws UsageError: the flag, what was found, what is allowed.
 TrainingOptions to_training_options(const TrainFlags& flags, bool updates_weights, const std::string& model,

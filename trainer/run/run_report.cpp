@@ -31,6 +31,7 @@ Json memory_json(const RunView& run) {
     };
     return {{"hbm", arena(Tier::kHbm)},
             {"host", arena(Tier::kHost)},
+            {"page_tables", beside(run.plan.page_table_bytes, run.executor.issuer().table_bytes())},
             {"driver", beside(on_gpu ? Json(run.plan.peak_bytes(Tier::kHbm)) : Json(nullptr),
                               or_null(run.backend.driver_peak_bytes()))},
             {"library", beside(nullptr, run.backend.library_peak_bytes())},
@@ -78,9 +79,6 @@ Json report_json(const RunView& run) {
 }
 
 Json data_json(const TrainingOptions& options, const DataCursor& cursor) {
-    if (options.synthetic) {
-        return nullptr;
-    }
     return {{"file", options.data.string()},
             {"epoch", cursor.epoch},
             {"offset_tokens", cursor.offset_tokens},
@@ -118,6 +116,7 @@ std::string memory_rows(const RunView& run) {
         text += bytes_row("GPU, as the driver counts", plan.peak_bytes(Tier::kHbm), *driver);
     }
     arena(Tier::kHost, "host arena");
+    text += bytes_row("page tables, on the host", plan.page_table_bytes, run.executor.issuer().table_bytes());
     for (const schedule::PoolPlan& pool : plan.pools) {
         const auto& frames = run.executor.issuer().residency(pool.page_class).pool(pool.tier);
         text += text_row(fmt::format("{} frames, {}", name_of(pool.page_class), name_of(pool.tier)),
@@ -125,7 +124,11 @@ std::string memory_rows(const RunView& run) {
     }
     text += text_row("libraries' own", "not planned", format_bytes(run.backend.library_peak_bytes()));
     text += bytes_row("resident, whole process", planned_resident_bytes(plan), peak_resident_bytes());
-    return text;
+    const bool on_gpu = plan.run.device == DeviceKind::kCuda;
+    return text + fmt::format(
+                      "  (resident is predicted as {} and page tables; program, libraries and mapped weights "
+                      "come on top)\n",
+                      on_gpu ? "host arena" : "both arenas");
 }
 
 std::string copy_rows(const StepUse& total) {
@@ -184,7 +187,6 @@ std::string run_json(const RunView& run, const RunFacts& facts) {
     json["model"] = options.model.string();
     json["seed"] = options.seed;
     json["threads"] = options.threads;
-    json["synthetic"] = options.synthetic;
     json["data"] = data_json(options, facts.cursor);
     json["steps"] = {{"done", facts.steps_done},
                      {"asked", options.learning_rate.steps},

@@ -8,14 +8,12 @@
 #include "runtime/core/memory_info.hpp"
 #include "runtime/core/model_flops.hpp"
 #include "runtime/core/units.hpp"
-#include "trainer/data/random_tokens.hpp"
-#include "trainer/data/sidecar.hpp"
 #include "trainer/run/gradient_file.hpp"
 #include "trainer/run/metrics.hpp"
 #include "trainer/run/progress.hpp"
+#include "trainer/run/run_inputs.hpp"
 #include "trainer/run/run_report.hpp"
 #include "trainer/run/trace_file.hpp"
-#include "trainer/weights/check_weights.hpp"
 #include "trainer/weights/random_weights.hpp"
 
 namespace oomb::trainer {
@@ -34,8 +32,6 @@ class TrainingRun {
     void run();
 
   private:
-    void open_data();
-    void check_outputs() const;
     void load_weights();
     void run_steps();
     bool run_step(std::int64_t step);
@@ -43,9 +39,6 @@ class TrainingRun {
     void report_step(std::int64_t step, const StepResult& result, const StepUse& use, double learning_rate);
     RunView view() const { return {options_, plan_, *backend_, *executor_, meter_->total()}; }
     void save(const std::filesystem::path& out);
-    bool saves_after(std::int64_t step) const;
-    std::filesystem::path step_folder(std::int64_t step) const;
-    HfFolderRequest folder_request(const std::filesystem::path& out) const;
     template <class... Args>
     void say(fmt::format_string<Args...> format, Args&&... args) const {
         std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), log_);
@@ -56,8 +49,7 @@ class TrainingRun {
     const schedule::Plan& plan_;
     std::FILE* log_;
     const std::atomic<bool>& stop_;
-    std::optional<WeightFolder> source_;
-    std::unique_ptr<SequenceReader> reader_;
+    RunInputs inputs_;
     std::unique_ptr<MetricsFile> metrics_;
     std::unique_ptr<TraceFile> trace_;
     std::unique_ptr<Progress> progress_;
@@ -69,15 +61,8 @@ class TrainingRun {
 
 TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& plan, const BackendFactory& make_backend,
                          const std::atomic<bool>& stop, std::FILE* log)
-    : options_(options), plan_(plan), log_(log), stop_(stop) {
-    if (!options_.from_scratch) {
-        source_ = WeightFolder::open(options_.model);
-        for (const std::string& name : check_weights(*source_, plan_.model)) {
-            say("{} is not used and will not be written\n", name);
-        }
-    }
-    open_data();
-    check_outputs();
+    : options_(options), plan_(plan), log_(log), stop_(stop), inputs_(open_inputs(options, plan, log)) {
+    check_outputs(options_, plan_, inputs_);
     if (!options_.metrics.empty()) {
         metrics_ = std::make_unique<MetricsFile>(options_.metrics);
     }
@@ -101,65 +86,6 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
     }
 }
 
-void TrainingRun::open_data() {
-    if (options_.synthetic) {
-        constexpr std::int64_t kEndless_tokens = std::int64_t{1} << 62;
-        reader_ =
-            std::make_unique<SequenceReader>(make_random_tokens(options_.seed, plan_.model.vocab, kEndless_tokens),
-                                             plan_.run.context_tokens, plan_.model.vocab);
-        say("synthetic: random weights and random tokens; only times and bytes of this run mean something\n");
-        return;
-    }
-    const std::shared_ptr<const TokenSource> source = open_token_source(options_.data);
-    if (const auto sidecar = read_sidecar(options_.data, *source)) {
-        switch (check_tokenizer(*sidecar, options_.data, options_.model)) {
-            case TokenizerCheck::kSame:
-                break;
-            case TokenizerCheck::kNotRecorded:
-                say("warning: the sidecar of {} names no tokenizer; that it is the model's could not be checked\n",
-                    options_.data.string());
-                break;
-            case TokenizerCheck::kModelHasNoTokenizer:
-                say("warning: {} has no tokenizer.json; that {} was made with the model's could not be checked\n",
-                    options_.model.string(), options_.data.string());
-                break;
-        }
-    }
-    reader_ = std::make_unique<SequenceReader>(source, plan_.run.context_tokens, plan_.model.vocab);
-    say("{}\n", reader_->describe());
-}
-
-// What could not be written at the end is refused before the first step.
-void TrainingRun::check_outputs() const {
-    const auto refuse_existing = [](const std::filesystem::path& path) {
-        if (std::filesystem::exists(path)) {
-            fail<FileError>("{}: exists already; move it away or name another output", path.string());
-        }
-    };
-    for (const std::filesystem::path& file : {options_.metrics, options_.trace, options_.dump_gradients}) {
-        if (!file.empty()) {
-            refuse_existing(file);
-        }
-    }
-    if (options_.out.empty()) {
-        return;
-    }
-    std::int64_t folders = 1;
-    for (std::int64_t step = options_.save_every; step > 0 && saves_after(step); step += options_.save_every) {
-        refuse_existing(step_folder(step));
-        ++folders;
-    }
-    HfFolderWriter(folder_request(options_.out)).check_space(folders);
-}
-
-bool TrainingRun::saves_after(std::int64_t step) const {
-    return options_.save_every > 0 && step % options_.save_every == 0 && step < options_.learning_rate.steps;
-}
-
-std::filesystem::path TrainingRun::step_folder(std::int64_t step) const {
-    return fmt::format("{}-step{}", options_.out.string(), step);
-}
-
 void TrainingRun::load_weights() {
     if (options_.from_scratch && backend_->randomize_weights(options_.seed)) {
         return;
@@ -172,8 +98,8 @@ void TrainingRun::load_weights() {
             random_values<float>(parameters[i], options_.seed, random);
             backend_->set_weight(i, std::as_bytes(std::span(random)), DType::kF32);
         } else {
-            backend_->set_weight(i, source_->bytes(parameters[i].name),
-                                 source_->find(parameters[i].name)->dtype.value());
+            backend_->set_weight(i, inputs_.weights->bytes(parameters[i].name),
+                                 inputs_.weights->find(parameters[i].name)->dtype.value());
         }
     }
 }
@@ -194,18 +120,18 @@ void TrainingRun::run_steps() {
             say("stopped after {} of {} steps\n", facts_.steps_done, options_.learning_rate.steps);
             return;
         }
-        if (saves_after(step)) {
-            save(step_folder(step));
+        if (saves_after(options_, step)) {
+            save(step_folder(options_, step));
         }
     }
 }
 
 bool TrainingRun::run_step(std::int64_t step) {
-    const DataCursor before = reader_->cursor();
+    const DataCursor before = inputs_.reader->cursor();
     std::vector<Sequence> sequences;
     std::vector<SequenceView> views;
     for (std::int64_t i = 0; i < options_.accumulation; ++i) {
-        sequences.push_back(reader_->next());
+        sequences.push_back(inputs_.reader->next());
     }
     for (const Sequence& sequence : sequences) {
         views.push_back({sequence.inputs(), sequence.targets()});
@@ -225,7 +151,7 @@ bool TrainingRun::run_step(std::int64_t step) {
     } catch (const Interrupted&) {
         backend_->wait_idle();  // for the operations that were issued
         end_step();
-        reader_->restore(before);
+        inputs_.reader->restore(before);
         return false;
     }
     if (step == 1 && !options_.dump_gradients.empty()) {
@@ -238,7 +164,7 @@ bool TrainingRun::run_step(std::int64_t step) {
     end_step();
     facts_.steps_done = step;
     facts_.last_loss = result.loss;
-    facts_.cursor = reader_->cursor();
+    facts_.cursor = inputs_.reader->cursor();
     const double flops = static_cast<double>(views.size()) * model_flops(plan_.model, plan_.run.context_tokens);
     report_step(step, result, meter_->end_step(seconds, result.tokens, flops), settings.learning_rate);
     return true;
@@ -273,23 +199,12 @@ void TrainingRun::report_step(std::int64_t step, const StepResult& result, const
         format_duration(use.seconds));
 }
 
-HfFolderRequest TrainingRun::folder_request(const std::filesystem::path& out) const {
-    HfFolderRequest request;
-    request.source = options_.model;
-    request.out = out;
-    request.tensors = stored_tensors(plan_.model, source_ ? &*source_ : nullptr);
-    if (plan_.run.context_tokens > plan_.model.max_positions) {
-        request.config_changes_json = fmt::format(R"({{"max_position_embeddings": {}}})", plan_.run.context_tokens);
-    }
-    return request;
-}
-
 void TrainingRun::save(const std::filesystem::path& out) {
     std::map<std::string, std::size_t> by_name;
     for (std::size_t i = 0; i < backend_->layout().parameters().size(); ++i) {
         by_name[backend_->layout().parameters()[i].name] = i;
     }
-    const HfFolderWriter writer(folder_request(out));
+    const HfFolderWriter writer(folder_request(options_, plan_, inputs_, out));
     writer.write([&](const StoredTensor& tensor) { return backend_->weight(by_name.at(tensor.name)); },
                  run_json(view(), facts_));
     say("wrote {}\n", out.string());
@@ -300,6 +215,11 @@ void TrainingRun::save(const std::filesystem::path& out) {
 void run_training(const TrainingOptions& options, const schedule::Plan& plan, const BackendFactory& make_backend,
                   const std::atomic<bool>& stop, std::FILE* log) {
     TrainingRun(options, plan, make_backend, stop, log).run();
+}
+
+void check_run(const TrainingOptions& options, const schedule::Plan& plan, std::FILE* log) {
+    const bool has_tokens = options.synthetic || !options.data.empty();
+    check_outputs(options, plan, has_tokens ? open_inputs(options, plan, log) : RunInputs{});
 }
 
 }  // namespace oomb::trainer

@@ -35,7 +35,7 @@ struct TrainingOptions {
     std::int64_t accumulation = 1;         // sequences per optimizer step
     std::int64_t save_every = 0;           // steps; 0: only at the end
     std::uint64_t seed = 0;
-    int threads = 1;
+    std::int64_t threads = 1;
     LearningRatePlan learning_rate;
     std::optional<double> peak_flops;        // of the device (FLOP/s), where utilisation is to be reported
     std::optional<PredictedStep> predicted;  // for the table at the end
@@ -50,5 +50,9 @@ using BackendFactory = std::function<std::unique_ptr<Backend>(const schedule::Pl
 // Messages for the user go to `log`.
 void run_training(const TrainingOptions& options, const schedule::Plan& plan, const BackendFactory& make_backend,
                   const std::atomic<bool>& stop, std::FILE* log);
+
+// What run_training() checks before it makes a backend, and nothing else: throws as it would. Without data only the
+// outputs.
+void check_run(const TrainingOptions& options, const schedule::Plan& plan, std::FILE* log);
 
 }  // namespace oomb::trainer

@@ -1,0 +1,34 @@
+#pragma once
+// What a run reads and where it will write, checked before the first step.
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "runtime/schedule/plan.hpp"
+#include "trainer/data/sequence_reader.hpp"
+#include "trainer/run/training.hpp"
+#include "trainer/weights/hf_folder_writer.hpp"
+#include "trainer/weights/weight_folder.hpp"
+
+namespace oomb::trainer {
+
+struct RunInputs {
+    std::optional<WeightFolder> weights;  // none from scratch
+    std::unique_ptr<SequenceReader> reader;
+};
+
+// Opens weights and tokens. Throws FileError for those that are missing, damaged, of another shape, too few, or of
+// another tokenizer. Notes for the user go to `log`.
+RunInputs open_inputs(const TrainingOptions& options, const schedule::Plan& plan, std::FILE* log);
+
+// What could not be written at the end: FileError for what exists already or has no folder to lie in, DoesNotFitError
+// for a disk that is too small. Writes nothing.
+void check_outputs(const TrainingOptions& options, const schedule::Plan& plan, const RunInputs& inputs);
+
+HfFolderRequest folder_request(const TrainingOptions& options, const schedule::Plan& plan, const RunInputs& inputs,
+                               const std::filesystem::path& out);
+bool saves_after(const TrainingOptions& options, std::int64_t step);  // a folder, between steps
+std::filesystem::path step_folder(const TrainingOptions& options, std::int64_t step);
+
+}  // namespace oomb::trainer
