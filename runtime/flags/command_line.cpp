@@ -10,7 +10,8 @@ namespace oomb {
 namespace {
 
 void print_usage_fault(const std::string& program, const std::string& message, std::ostream& err) {
-    err << fmt::format("{}: {}; {} --help lists the flags\n", program, message, program);
+    err << fmt::format("{}: {}{} {} --help lists the flags\n", program, message, message.ends_with('?') ? "" : ";",
+                       program);
 }
 
 }  // namespace

@@ -107,8 +107,9 @@ class Words {
 
     std::string unknown(const std::string& name) const {
         if (!name.starts_with('-')) {
-            return fmt::format("found \"{}\", which belongs to no flag; every value follows its flag, as in {} {}",
-                               name, app_.get_options().back()->get_name(), name);
+            return fmt::format(
+                "found \"{}\", which belongs to no flag; a value follows its flag, and one with spaces goes in quotes",
+                name);
         }
         const std::size_t dashes = std::min(name.find_first_not_of('-'), name.size());
         return fmt::format(
@@ -117,8 +118,8 @@ class Words {
     }
 
     static std::string lacks_value(const CLI::Option& option, const std::string& found) {
-        return fmt::format("{} needs a value, {}; give it as {} {}, or leave the flag out", option.get_name(), found,
-                           option.get_name(), option.get_type_name());
+        return fmt::format("{} needs a value, {}; give it as {} {}{}", option.get_name(), found, option.get_name(),
+                           option.get_type_name(), option.get_required() ? "" : ", or leave the flag out");
     }
 
     const CLI::App& app_;

@@ -218,8 +218,14 @@ void run_training(const TrainingOptions& options, const schedule::Plan& plan, co
 }
 
 void check_run(const TrainingOptions& options, const schedule::Plan& plan, std::FILE* log) {
-    const bool has_tokens = options.synthetic || !options.data.empty();
-    check_outputs(options, plan, has_tokens ? open_inputs(options, plan, log) : RunInputs{});
+    RunInputs inputs;
+    if (options.synthetic || !options.data.empty()) {
+        inputs = open_inputs(options, plan, log);
+    }
+    check_outputs(options, plan, inputs);
+    if (!options.data.empty()) {
+        inputs.reader->next();  // ids that the model does not have
+    }
 }
 
 }  // namespace oomb::trainer

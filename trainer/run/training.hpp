@@ -51,8 +51,8 @@ using BackendFactory = std::function<std::unique_ptr<Backend>(const schedule::Pl
 void run_training(const TrainingOptions& options, const schedule::Plan& plan, const BackendFactory& make_backend,
                   const std::atomic<bool>& stop, std::FILE* log);
 
-// What run_training() checks before it makes a backend, and nothing else: throws as it would. Without data only the
-// outputs.
+// What run_training() checks before it makes a backend, and the token ids of the first sequence: throws as it would.
+// Without data only the outputs.
 void check_run(const TrainingOptions& options, const schedule::Plan& plan, std::FILE* log);
 
 }  // namespace oomb::trainer
