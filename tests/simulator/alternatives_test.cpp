@@ -45,7 +45,8 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
          {"--context 128K", "--context 1M --offload host --keep xo --hbm-pages ring",
           "--context 1M --offload host --hbm-pages 5000 --dtype fp32", "--context 200 --dtype fp64",
           "--context 64K --held-chunks 3", "--context 64K --held-chunks all", "--context 64K --keep all",
-          "--context 64K --optimizer-states hbm", "--context 1M --offload host --keep xo --kept-pages 280"}) {
+          "--context 64K --optimizer-states hbm",
+          "--context 1M --offload host --keep xo --kept-pages 280 --hbm-pages ring"}) {
         const std::vector<std::string> typed =
             words("--model " + model_file("qwen2.5-7b") + " --json " + json + " " + base);
         call_plan(typed);
