@@ -80,6 +80,8 @@ def random_flags(draw, device, sizes):
         flags.update({"attention": "topk", "top-k": draw.randint(1, max(1, window // page))})
     if draw.random() < 0.2:
         flags["no-optimizer"] = None
+        for states in ("optimizer-states", "master-weights"):  # there are none
+            flags.pop(states, None)
     return flags
 
 
