@@ -82,7 +82,7 @@ TEST_CASE("arenas, page tables and the process are lines of their own, alike in 
     CHECK(memory["page_tables"]["measured"] == step.plan.page_table_bytes);
     const std::int64_t parts = step.plan.arena_bytes[0] + step.plan.arena_bytes[1] + step.plan.page_table_bytes;
     CHECK(memory["resident"]["predicted"] == parts);
-    const std::string table = "\n" + run_table(run);
+    const std::string table = run_table(run);
     CHECK(line_of(table, "page tables, on the host").find(format_bytes(step.plan.page_table_bytes)) !=
           std::string::npos);
     CHECK(line_of(table, "resident, whole process").find(format_bytes(parts)) != std::string::npos);
