@@ -8,30 +8,26 @@
 namespace oomb::schedule {
 
 void LivenessRecorder::take(const Operation& operation) {
+    Set ends = 0;
     for (const RegionUse& use : operation.regions) {
-        const auto region = static_cast<std::size_t>(use.region);
-        used_[region] = true;
-        begun_[region] = begun_[region] || use.begins;
-        live_[region] = true;
+        const Set region = Set{1} << static_cast<std::size_t>(use.region);
+        used_ |= region;
+        live_ |= region;
+        begun_ |= use.begins ? region : 0;
+        ends |= use.ends ? region : 0;
     }
-    for (std::size_t a = 0; a < kRegions; ++a) {
-        for (std::size_t b = 0; live_[a] && b < kRegions; ++b) {
-            together_[a][b] = together_[a][b] || live_[b];
-        }
+    for (std::size_t region = 0; region < kRegions; ++region) {
+        together_[region] |= has(live_, region) ? live_ : 0;
     }
-    for (const RegionUse& use : operation.regions) {
-        if (use.ends) {
-            live_[static_cast<std::size_t>(use.region)] = false;
-        }
-    }
+    live_ &= ~ends;
 }
 
 Interference LivenessRecorder::interference() const {
-    Interference result = together_;
+    Interference result{};
     for (std::size_t a = 0; a < kRegions; ++a) {
         for (std::size_t b = 0; b < kRegions; ++b) {
-            const bool persistent = (used_[a] && !begun_[a]) || (used_[b] && !begun_[b]);
-            result[a][b] = a != b && used_[a] && used_[b] && (persistent || result[a][b]);
+            const bool persistent = !has(begun_, a) || !has(begun_, b);
+            result[a][b] = a != b && has(used_, a) && has(used_, b) && (persistent || has(together_[a], b));
         }
     }
     return result;
@@ -117,9 +113,10 @@ std::int64_t assign_offsets(RegionTable& regions, Tier tier, const Interference&
         }
         regions[current].offset_bytes = offset;
         end = std::max(end, offset + regions[current].total_bytes());
-        placed.push_back(current);
-        std::stable_sort(placed.begin(), placed.end(),
-                         [&](auto a, auto b) { return regions[a].offset_bytes < regions[b].offset_bytes; });
+        placed.insert(
+            std::upper_bound(placed.begin(), placed.end(), current,
+                             [&](auto a, auto b) { return regions[a].offset_bytes < regions[b].offset_bytes; }),
+            current);
     }
     return end;
 }

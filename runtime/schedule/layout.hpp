@@ -18,8 +18,12 @@ class LivenessRecorder : public OperationSink {
     Interference interference() const;
 
   private:
-    std::array<bool, kRegions> used_{}, begun_{}, live_{};
-    Interference together_{};
+    using Set = std::uint64_t;  // a bit for each region
+    static_assert(kRegions <= 64);
+    static bool has(Set set, std::size_t region) { return (set >> region & 1) != 0; }
+
+    Set used_ = 0, begun_ = 0, live_ = 0;
+    std::array<Set, kRegions> together_{};
 };
 
 // A step of the same structure with few layers, chunks and windows.
