@@ -10,6 +10,12 @@ namespace oomb::simulator {
 using issue::Ticket;
 using schedule::Engine;
 
+namespace {
+
+constexpr double kRounding = 1e-12;  // of some million sums
+
+}  // namespace
+
 Clock::Clock(const schedule::Plan& plan, Durations& durations, StepObserver* observer)
     : plan_(plan), durations_(durations), done_(kMostInFlight), observer_(observer) {}
 
@@ -26,10 +32,12 @@ double Clock::end_of(const Lane& lane, Ticket ticket) const {
     return lane.ring[std::max(ticket, oldest) % kRing].end;
 }
 
-bool Clock::busy_at(const Lane& lane, double moment) const {
-    const Ticket oldest = lane.issued >= kRing ? lane.issued - kRing + 1 : 1;
-    for (Ticket ticket = lane.issued; ticket >= oldest; --ticket) {
-        const Span& span = lane.ring[ticket % kRing];
+// Copies often wait for the same operation, or for one another: what is equal but for rounding must count as equal.
+bool Clock::busy_at(const Lane& lane, double moment) {
+    moment += kRounding * moment;
+    const std::size_t oldest = lane.spans - std::min(lane.spans, kRing);
+    for (std::size_t i = lane.spans; i > oldest; --i) {
+        const Span& span = lane.busy[(i - 1) % kRing];
         if (span.end <= moment) {
             return false;
         }
@@ -72,7 +80,7 @@ double Clock::begin_of(const issue::IssuedOperation& issued, double ready) {
     return begin;
 }
 
-void Clock::take(issue::IssuedOperation issued) {
+void Clock::run(const issue::IssuedOperation& issued) {
     const auto engine = static_cast<std::size_t>(issued.operation.engine);
     const schedule::OperationId& id = issued.operation.id;
     Lane& lane = lanes_[engine];
@@ -85,17 +93,68 @@ void Clock::take(issue::IssuedOperation issued) {
     if (observer_ != nullptr) {
         observer_->ran(issued, begin, end, movement);
     }
-    if (issued.operation.engine == Engine::kCompute) {
-        sums_.exposed_copy_seconds += ready - lane.free;  // all other engines copy
-        sums_.phase_seconds[static_cast<std::size_t>(id.phase)] += end - lane.free;
+    const Ran ran{id, issued.operation.engine, 1, begin, seconds, ready - lane.free, begin - ready, movement.bytes};
+    count(ran);
+    if (log_ != nullptr) {
+        log_->push_back(ran);
     }
-    sums_.uses[static_cast<std::size_t>(id.phase)][engine][static_cast<std::size_t>(id.kind)] +=
-        {1, seconds, movement.bytes};
     sums_.seconds = std::max(sums_.seconds, end);
     done_[taken_++ % kMostInFlight] = sums_.seconds;
     lane.free = end;
     lane.issued = issued.ticket;
     lane.ring[issued.ticket % kRing] = {begin, end};
+    if (issued.operation.engine != Engine::kCompute) {
+        lane.add_busy({begin, end});
+    }
+}
+
+void Clock::count(const Ran& ran) {
+    const auto phase = static_cast<std::size_t>(ran.id.phase);
+    const auto n = static_cast<double>(ran.times);
+    if (ran.engine == Engine::kCompute) {
+        sums_.exposed_copy_seconds += n * ran.waited;  // all other engines copy
+        sums_.phase_seconds[phase] += n * (ran.waited + ran.gap + ran.seconds);
+    }
+    sums_.uses[phase][static_cast<std::size_t>(ran.engine)][static_cast<std::size_t>(ran.id.kind)] +=
+        {ran.times, n * ran.seconds, ran.times * ran.bytes};
+}
+
+Clock::Place Clock::place() const {
+    Place place;
+    place.taken = taken_;
+    for (std::size_t engine = 0; engine < schedule::kEngines; ++engine) {
+        place.issued[engine] = lanes_[engine].issued;
+        place.busy[engine] = lanes_[engine].spans;
+    }
+    return place;
+}
+
+void Clock::delay(const Place& first, const Place& last, double seconds) {
+    for (std::size_t i = std::max(first.taken, taken_ - std::min(taken_, kMostInFlight)); i < taken_; ++i) {
+        done_[i % kMostInFlight] += seconds;
+    }
+    submitted_ += seconds;
+    for (std::size_t engine = 0; engine < schedule::kEngines; ++engine) {
+        Lane& lane = lanes_[engine];
+        if (lane.issued == last.issued[engine]) {
+            continue;
+        }
+        const Ticket oldest = lane.issued - std::min<Ticket>(lane.issued, kRing);
+        for (Ticket ticket = std::max(first.issued[engine], oldest) + 1; ticket <= lane.issued; ++ticket) {
+            Span& span = lane.ring[ticket % kRing];
+            span = {span.begin + seconds, span.end + seconds};
+        }
+        const std::size_t spans = lane.spans;
+        for (std::size_t i = std::max(first.busy[engine], spans - std::min(spans, kRing / 2)); i < spans; ++i) {
+            const Span span = lane.busy[i % kRing];
+            // Where less is repeated than there was, the first of it falls on what there was.
+            if ((span.begin + span.end) / 2 + seconds > lane.busy[(spans - 1) % kRing].end) {
+                lane.add_busy({span.begin + seconds, span.end + seconds});
+            }
+        }
+        lane.free += seconds;
+        sums_.seconds = std::max(sums_.seconds, lane.free);
+    }
 }
 
 void Clock::wait_idle() {

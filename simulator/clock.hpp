@@ -21,9 +21,35 @@ class Clock : public issue::IssuedSink {
     Clock(const schedule::Plan& plan, Durations& durations, StepObserver* observer = nullptr);
     Clock(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer = nullptr);
 
-    void take(issue::IssuedOperation issued) override;
+    void take(issue::IssuedOperation issued) override { run(issued); }
+    void run(const issue::IssuedOperation& issued);
     // What comes next begins after everything so far: the executor waits here.
     void wait_idle();
+
+    // How far it has come.
+    struct Place {
+        issue::Tickets issued{};                             // tickets
+        std::array<std::size_t, schedule::kEngines> busy{};  // spans of the copy engines
+        std::size_t taken = 0;                               // operations
+    };
+    Place place() const;
+    double free_at(schedule::Engine engine) const { return lanes_[static_cast<std::size_t>(engine)].free; }
+    // What an operation that was taken did to the sums.
+    struct Ran {
+        schedule::OperationId id;
+        schedule::Engine engine = schedule::Engine::kCompute;
+        std::int64_t times = 1;
+        double begin = 0.0, seconds = 0.0;
+        double waited = 0.0;  // since its engine was free, for other engines
+        double gap = 0.0;     // then, for the host
+        std::int64_t bytes = 0;
+    };
+    void count(const Ran& ran);  // it happened `times`
+    // All operations since `first` of engines that were given some since `last` take place so much later; the engines
+    // were busy all the same where these took place before.
+    void delay(const Place& first, const Place& last, double seconds);
+    // Where every operation that is taken is appended to; null: nowhere. It outlives the clock.
+    void log_to(std::vector<Ran>* log) { log_ = log; }
 
     // seconds, phase_seconds, exposed_copy_seconds and uses so far.
     const Prediction& so_far() const { return sums_; }
@@ -37,12 +63,16 @@ class Clock : public issue::IssuedSink {
     };
     struct Lane {
         issue::Ticket issued = 0;
-        double free = 0.0;  // end of the last operation, or of the last wait_idle()
-        std::vector<Span> ring = std::vector<Span>(kRing);
+        double free = 0.0;       // end of the last operation, or of the last wait_idle()
+        std::vector<Span> ring = std::vector<Span>(kRing);  // by ticket
+        std::vector<Span> busy = std::vector<Span>(kRing);  // of a copy engine: the same in the order of time, and what delay() repeats
+        std::size_t spans = 0;   // that `busy` was given
+
+        void add_busy(const Span& span) { busy[spans++ % kRing] = span; }
     };
 
     double end_of(const Lane& lane, issue::Ticket ticket) const;
-    bool busy_at(const Lane& lane, double moment) const;
+    static bool busy_at(const Lane& lane, double moment);
     double ready_at(const issue::IssuedOperation& issued) const;
     double begin_of(const issue::IssuedOperation& issued, double ready);
     double seconds_of(const issue::IssuedOperation& issued, std::int64_t bytes, double begin) const;
@@ -57,6 +87,7 @@ class Clock : public issue::IssuedSink {
     std::size_t taken_ = 0;
     StepObserver* observer_;
     std::array<Lane, schedule::kEngines> lanes_;
+    std::vector<Ran>* log_ = nullptr;
     Prediction sums_;
 };
 

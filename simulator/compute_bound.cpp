@@ -15,13 +15,23 @@ class SumByChunk : public schedule::OperationSink {
     SumByChunk(const Costs& costs, std::int64_t chunks) : seconds(chunks), costs_(costs) {}
     void take(const schedule::Operation& operation) override {
         if (operation.engine == schedule::Engine::kCompute) {
-            seconds[operation.id.chunk] += costs_.compute_seconds(operation);
+            const double more = costs_.compute_seconds(operation);
+            seconds[operation.id.chunk] += more;
+            window_ += more;
         }
+    }
+    // Full windows of a history take the same.
+    std::int64_t left_out(const schedule::Repetition& repetition) override {
+        const std::int64_t alike = repetition.over == schedule::Repetition::Over::kWindows ? repetition.alike : 0;
+        seconds[repetition.chunk] += static_cast<double>(alike) * window_;
+        window_ = 0.0;
+        return alike;
     }
     std::vector<double> seconds;
 
   private:
     const Costs& costs_;
+    double window_ = 0.0;  // since a loop was last asked about
 };
 
 }  // namespace

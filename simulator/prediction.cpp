@@ -8,6 +8,7 @@
 #include "runtime/schedule/generator.hpp"
 #include "runtime/schedule/optimizer_schedule.hpp"
 #include "simulator/clock.hpp"
+#include "simulator/shortcut.hpp"
 
 namespace oomb::simulator {
 
@@ -52,8 +53,8 @@ std::optional<double> Prediction::flop_utilisation() const {
 
 namespace {
 
-constexpr double kMostPageUses = 5e7;     // in the largest pages: some ten seconds
-constexpr double kMostOwnPageUses = 5e6;  // in the plan's own: some tenth of a second
+constexpr double kMostPageUses = 5e8;     // in the largest pages: a second, a minute where nothing repeats
+constexpr double kMostOwnPageUses = 5e6;  // in the plan's own: some hundredth of a second
 
 // The executor looks at loss and gradients between their norm and the first update.
 class OptimizerPhase : public schedule::OperationSink {
@@ -69,6 +70,22 @@ class OptimizerPhase : public schedule::OperationSink {
   private:
     issue::Issuer& issuer_;
     Clock& clock_;
+};
+
+// From the schedule to the clock, without a new operation in memory each time.
+class Walk : public schedule::OperationSink {
+  public:
+    Walk(issue::Issuer& issuer, Clock& clock) : issuer_(issuer), clock_(clock) {}
+    void take(const schedule::Operation& operation) override {
+        if (issuer_.issue(operation, issued_)) {
+            clock_.run(issued_);
+        }
+    }
+
+  private:
+    issue::Issuer& issuer_;
+    Clock& clock_;
+    issue::IssuedOperation issued_;
 };
 
 // Pages that requests name, in a step: history and own pages of every chunk in fill, forward and backward, each for
@@ -105,32 +122,49 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
 
 namespace {
 
-Prediction simulate(const schedule::Plan& plan, Durations& durations, std::int64_t sequences, StepObserver* observer) {
+// How many sequences, and whether what only repeats in them is left out.
+struct Walked {
+    std::int64_t sequences = 1;
+    bool shortened = false;
+};
+
+Prediction simulate(const schedule::Plan& plan, Durations& durations, const Walked& walked, StepObserver* observer,
+                    std::int64_t* left_out = nullptr) {
     const schedule::StepShape step(plan.model, plan.run);
     Clock clock(plan, durations, observer);
     issue::Issuer issuer(plan, clock);
     if (observer != nullptr) {
         observer->begins(issuer);
     }
-    for (std::int64_t sequence = 0; sequence < sequences; ++sequence) {
-        if (sequence > 0) {
+    for (std::int64_t number = 0; number < walked.sequences; ++number) {
+        if (number > 0) {
             clock.wait_idle();  // the sequence before still reads its tokens
         }
-        schedule::SequenceGenerator(step, sequence, sequences, issuer).generate();
+        if (walked.shortened && !step.selects()) {
+            Shortcut shortcut(plan, issuer, clock);
+            schedule::SequenceGenerator(step, number, walked.sequences, shortcut).generate();
+            if (left_out != nullptr) {
+                *left_out = shortcut.iterations_left_out();
+            }
+            clock.log_to(nullptr);
+        } else {
+            Walk walk(issuer, clock);
+            schedule::SequenceGenerator(step, number, walked.sequences, walk).generate();
+        }
     }
     OptimizerPhase optimizer(issuer, clock);
     schedule::generate_optimizer(step, optimizer);
     Prediction prediction = clock.so_far();
-    const std::int64_t counted = std::max<std::int64_t>(1, sequences);
+    const std::int64_t counted = std::max<std::int64_t>(1, walked.sequences);
     prediction.tokens = counted * step.tokens();
     prediction.model_flops = static_cast<double>(counted) * model_flops(plan.model, step.tokens());
     return prediction;
 }
 
-Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, std::int64_t sequences,
-                    StepObserver* observer) {
+Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, const Walked& walked,
+                    StepObserver* observer = nullptr, std::int64_t* left_out = nullptr) {
     ProfileDurations durations(plan.run, profile);
-    Prediction prediction = simulate(plan, durations, sequences, observer);
+    Prediction prediction = simulate(plan, durations, walked, observer, left_out);
     prediction.hardware = profile.name;
     if (const auto peak = profile.peak_flops.find(plan.run.compute); peak != profile.peak_flops.end()) {
         prediction.peak_flops = peak->second.per_second;
@@ -141,24 +175,28 @@ Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, 
 }  // namespace
 
 Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer) {
-    return simulate(plan, profile, 1, observer);
+    return simulate(plan, profile, {.sequences = 1}, observer);
 }
 
 Prediction simulate_step(const schedule::Plan& plan, Durations& durations, std::int64_t sequences,
                          StepObserver* observer) {
-    return simulate(plan, durations, sequences, observer);
+    return simulate(plan, durations, {.sequences = sequences}, observer);
 }
 
 Prediction simulate_optimizer(const schedule::Plan& plan, const HardwareProfile& profile) {
-    return simulate(schedule::in_larger_pages(plan, largest_page(plan)), profile, 0, nullptr);
+    return simulate(schedule::in_larger_pages(plan, largest_page(plan)), profile, {.sequences = 0});
+}
+
+Prediction simulate_shortened(const schedule::Plan& plan, const HardwareProfile& profile, std::int64_t* left_out) {
+    return simulate(plan, profile, {.sequences = 1, .shortened = true}, nullptr, left_out);
 }
 
 Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile) {
-    return simulate_step(schedule::in_larger_pages(plan, largest_page(plan)), profile);
+    return simulate_shortened(schedule::in_larger_pages(plan, largest_page(plan)), profile);
 }
 
 Prediction predict_step(const schedule::Plan& plan, const HardwareProfile& profile) {
-    return page_uses(plan, plan.run.page_tokens) <= kMostOwnPageUses ? simulate_step(plan, profile)
+    return page_uses(plan, plan.run.page_tokens) <= kMostOwnPageUses ? simulate_shortened(plan, profile)
                                                                      : simulate_in_larger_pages(plan, profile);
 }
 

@@ -58,6 +58,11 @@ Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& prof
 Prediction simulate_step(const schedule::Plan& plan, Durations& durations, std::int64_t sequences,
                          StepObserver* observer = nullptr);
 
+// The same numbers up to rounding, from a walk that leaves out what only repeats (shortcut.hpp): `left_out`, if it is
+// not null, is told how many iterations over layers and windows.
+Prediction simulate_shortened(const schedule::Plan& plan, const HardwareProfile& profile,
+                              std::int64_t* left_out = nullptr);
+
 // The same step in the largest pages that its chunks and windows consist of (schedule::in_larger_pages): as many
 // operations, fewer pages each. Equal to simulate_step(), but for the rounding of a part of a page per layer, where
 // K/V pages in HBM end within a chunk or the last chunk is a short one; tests hold that to 0.5 %.

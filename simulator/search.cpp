@@ -1,6 +1,7 @@
 #include "simulator/search.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 #include "runtime/core/error.hpp"
@@ -11,6 +12,8 @@ namespace {
 constexpr std::int64_t kMostHeldTried = 16;
 constexpr std::int64_t kKeptParts = 4;       // of the kept pages that fit, so many parts are tried
 constexpr std::int64_t kLeastKeptPart = 64;  // and then steps down to this part of what the best keeps
+
+constexpr std::size_t kScouted = 2;  // settings that say what a cut is worth
 
 constexpr Amount kAuto{Amount::Mode::kAuto, 0};
 constexpr Amount kAll{Amount::Mode::kAll, 0};
@@ -56,28 +59,35 @@ std::optional<Setting> Search::best(std::int64_t gpu_memory_bytes, std::int64_t 
     start.gpu_memory_bytes = gpu_memory_bytes;
     start.host_memory_bytes = host_memory_bytes;
     best_.reset();
-    std::set<decltype(cut_of(start))> seen{cut_of(start)};
-    visit(start);
-    for (std::optional<RunConfiguration> smaller = halved(start); !best_ && smaller; smaller = halved(*smaller)) {
-        seen.insert(cut_of(*smaller));
-        visit(*smaller);
-    }
-    for (bool better = best_.has_value(); better;) {
-        better = false;
-        const auto from = cut_of(best_->run);
-        for (const RunConfiguration& next : neighbours(best_->run)) {
-            if (!better && seen.insert(cut_of(next)).second) {
-                visit(next);
-                better = cut_of(best_->run) != from;
-            }
-        }
-    }
+    downhill(start, kScouted);
     if (best_) {
+        downhill(best_->run, std::numeric_limits<std::size_t>::max());
         polish();
         free_hbm();
         best_->plan = schedule::make_plan(model_, best_->run);
     }
     return best_;
+}
+
+// From this cut, or from a smaller one where nothing of it fits, to the next one that is better.
+void Search::downhill(const RunConfiguration& start, std::size_t most_per_cut) {
+    std::set<decltype(cut_of(start))> seen{cut_of(start)};
+    visit(start, most_per_cut);
+    for (std::optional<RunConfiguration> smaller = halved_cut(freedom_, start); !best_ && smaller;
+         smaller = halved_cut(freedom_, *smaller)) {
+        seen.insert(cut_of(*smaller));
+        visit(*smaller, most_per_cut);
+    }
+    for (bool better = best_.has_value(); better;) {
+        better = false;
+        const RunConfiguration from = best_->run;
+        for (const RunConfiguration& next : neighbours(from)) {
+            if (!better && seen.insert(cut_of(next)).second) {
+                visit(next, most_per_cut);
+                better = cut_of(best_->run) != cut_of(from);
+            }
+        }
+    }
 }
 
 std::vector<RunConfiguration> Search::neighbours(const RunConfiguration& run) const {
@@ -100,23 +110,27 @@ std::vector<RunConfiguration> Search::neighbours(const RunConfiguration& run) co
     return list;
 }
 
-// All cuts that are free, as far as they can be halved; nothing where none can.
-std::optional<RunConfiguration> Search::halved(const RunConfiguration& run) const {
+std::optional<RunConfiguration> halved_cut(const Freedom& freedom, const RunConfiguration& run) {
     RunConfiguration half = run;
     const auto halve = [](bool free, std::int64_t& tokens, std::int64_t unit) {
         tokens = free && tokens > unit && tokens / 2 % unit == 0 ? tokens / 2 : tokens;
     };
-    halve(freedom_.chunk, half.chunk_tokens, run.page_tokens);
-    halve(freedom_.window, half.window_tokens, run.page_tokens);
-    halve(freedom_.logit_tile, half.logit_tile_tokens, 1);
+    halve(freedom.chunk, half.chunk_tokens, run.page_tokens);
+    halve(freedom.window, half.window_tokens, run.page_tokens);
+    halve(freedom.logit_tile, half.logit_tile_tokens, 1);
     return cut_of(half) == cut_of(run) ? std::nullopt : std::optional(half);
 }
 
-void Search::visit(const RunConfiguration& run) {
+RunConfiguration Search::lean_of(const RunConfiguration& run) const {
     RunConfiguration lean = run;
     lean.keep = freedom_.keep ? Keep::kNone : asked_.keep;
     lean.held_chunks = freedom_.held_chunks ? Amount{} : asked_.held_chunks;
     lean.kept_pages = asked_.kept_pages;
+    return lean;
+}
+
+void Search::visit(const RunConfiguration& run, std::size_t most) {
+    const RunConfiguration lean = lean_of(run);
     try {
         if (why_unpredictable(schedule::make_plan(model_, lean), profile_)) {
             return;
@@ -126,6 +140,17 @@ void Search::visit(const RunConfiguration& run) {
     }
     ++cuts_;
     Cut cut(model_, lean);
+    const std::size_t before = simulated_.size();
+    for (Candidate& one : candidates_of(cut)) {
+        if (simulated_.size() - before < most) {
+            try_candidate(std::move(one));
+        }
+    }
+    report();
+}
+
+// In the order of their bounds.
+std::vector<Search::Candidate> Search::candidates_of(Cut& cut) {
     std::vector<Candidate> candidates;
     for (const RunConfiguration& one : settings_of(cut)) {
         if (std::optional<Candidate> found = candidate(cut, one)) {
@@ -134,12 +159,28 @@ void Search::visit(const RunConfiguration& run) {
     }
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const auto& a, const auto& b) { return a.least_seconds < b.least_seconds; });
-    for (Candidate& one : candidates) {
-        try_candidate(std::move(one));
+    return candidates;
+}
+
+std::optional<Setting> Search::next_choice() {
+    std::optional<Setting> next;
+    if (!best_) {
+        return next;
     }
-    if (progress_) {
-        progress_(cuts_, static_cast<std::int64_t>(simulated_.size()));
+    const auto holds = [](const RunConfiguration& run) { return to_text(run.held_chunks) != "0"; };
+    Cut cut(model_, lean_of(best_->run));
+    std::size_t tried = 0;
+    for (Candidate& one : candidates_of(cut)) {
+        const RunConfiguration& run = one.setting.run;
+        if (tried < kScouted && (run.keep != best_->run.keep || holds(run) != holds(best_->run))) {
+            ++tried;
+            one.setting.seconds = seconds_of(one.setting.plan);
+            if (!next || one.setting.seconds < next->seconds) {
+                next = std::move(one.setting);
+            }
+        }
     }
+    return next;
 }
 
 std::vector<RunConfiguration> Search::settings_of(Cut& cut) const {
@@ -258,12 +299,32 @@ double Search::optimizer_seconds(const schedule::Plan& plan) {
     return found->second;
 }
 
+// Different words may say the same: where all optimizer states fit auto is hbm.
+double Search::seconds_of(const schedule::Plan& plan) {
+    const schedule::StepShape step(plan.model, plan.run);
+    const auto [found, is_new] = seconds_.emplace(
+        StepKey(plan.run.chunk_tokens, plan.run.window_tokens, plan.run.logit_tile_tokens, plan.run.keep, plan.kept_hbm,
+                plan.kept_host, step.held_chunks(), plan.resident_pages, plan.resident_shards, plan.run.offload),
+        0.0);
+    if (is_new) {
+        report();
+        found->second = simulate_in_larger_pages(plan, profile_).seconds;
+    }
+    return found->second;
+}
+
+void Search::report() const {
+    if (progress_) {
+        progress_(cuts_, static_cast<std::int64_t>(seconds_.size()));
+    }
+}
+
 // True: it is the best now.
 bool Search::try_candidate(Candidate candidate) {
     if (best_ && candidate.least_seconds >= best_->seconds * (1 - kEqualTimes)) {
         return false;
     }
-    candidate.setting.seconds = simulate_in_larger_pages(candidate.setting.plan, profile_).seconds;
+    candidate.setting.seconds = seconds_of(candidate.setting.plan);
     simulated_.push_back(candidate.setting);
     if (best_ && candidate.setting.seconds >= best_->seconds * (1 - kEqualTimes)) {
         return false;
@@ -316,34 +377,10 @@ void Search::free_hbm() {
     if (!shortfalls(freed.plan).empty()) {
         return;
     }
-    freed.seconds = simulate_in_larger_pages(freed.plan, profile_).seconds;
+    freed.seconds = seconds_of(freed.plan);
     if (freed.seconds <= best_->seconds * (1 + kEqualTimes)) {
         best_ = std::move(freed);
     }
-}
-
-Freedom left_to_auto(const RunConfiguration& run) {
-    Freedom freedom;
-    freedom.keep = run.keep == Keep::kAuto;
-    freedom.held_chunks = run.held_chunks.mode == Amount::Mode::kAuto;
-    if (freedom.keep || freedom.held_chunks) {
-        freedom.kept_pages = run.kept_pages.mode == Amount::Mode::kAuto;
-        freedom.optimizer_states = run.resident_shards.mode == Amount::Mode::kAuto;
-    }
-    return freedom;
-}
-
-schedule::Plan plan_for_time(const ModelShape& model, const RunConfiguration& run, const HardwareProfile& profile) {
-    schedule::Plan plan = schedule::make_plan(model, run);
-    const Freedom freedom = left_to_auto(run);
-    if (!(freedom.keep || freedom.held_chunks) || why_unpredictable(plan, profile)) {
-        return plan;
-    }
-    if (const auto best = Search(model, run, freedom, profile).best(run.gpu_memory_bytes, run.host_memory_bytes)) {
-        plan = best->plan;
-        plan.asked = run;
-    }
-    return plan;
 }
 
 }  // namespace oomb::simulator

@@ -3,9 +3,11 @@
 // what is left to auto.
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/schedule/placement.hpp"
@@ -37,7 +39,8 @@ inline constexpr double kEqualTimes = 1e-3;
 // time as long as that helps. Within a cut: every kind of keeping, held chunks, place of optimizer states and of K/V
 // pages, with as many kept pages as fit and with fewer; at the end more and fewer in small steps. All that cannot be
 // faster than the best so far, because the compute engine alone takes longer, is left out (ComputeBound); the others
-// are simulated in larger pages. Deterministic.
+// are simulated in larger pages. The way to the best cut is found with the two settings of each that have the lowest
+// bounds; all are looked at from there on. Deterministic.
 class Search {
   public:
     // `progress` is told the number of cuts and of simulated settings so far. Throws FileError as ComputeBound.
@@ -48,6 +51,10 @@ class Search {
     // The fastest setting within these budgets, nothing where none fits. Of settings with equal times the one whose K/V
     // pages leave HBM free. Searching again costs less.
     std::optional<Setting> best(std::int64_t gpu_memory_bytes, std::int64_t host_memory_bytes);
+
+    // The fastest of the same cut that keeps something else, or holds chunks where the best holds none or the other way
+    // round: of those the two with the lowest bounds are simulated. Nothing where none fits, or nothing is free.
+    std::optional<Setting> next_choice();
 
     // Every setting that could be the fastest when its turn came.
     const std::vector<Setting>& simulated() const { return simulated_; }
@@ -64,8 +71,11 @@ class Search {
     class Cut;
 
     std::vector<RunConfiguration> neighbours(const RunConfiguration& run) const;
-    std::optional<RunConfiguration> halved(const RunConfiguration& run) const;
-    void visit(const RunConfiguration& run);
+    RunConfiguration lean_of(const RunConfiguration& run) const;
+    std::vector<Candidate> candidates_of(Cut& cut);
+    void downhill(const RunConfiguration& start, std::size_t most_per_cut);
+    void visit(const RunConfiguration& run, std::size_t most);
+    void report() const;
     std::vector<RunConfiguration> settings_of(Cut& cut) const;
     std::vector<Keep> keeps() const;
     std::vector<Amount> states() const;
@@ -78,6 +88,7 @@ class Search {
     std::optional<Candidate> candidate(Cut& cut, const RunConfiguration& run);
     bool try_candidate(Candidate candidate);
     double optimizer_seconds(const schedule::Plan& plan);
+    double seconds_of(const schedule::Plan& plan);
 
     const ModelShape& model_;
     const RunConfiguration asked_;
@@ -86,10 +97,18 @@ class Search {
     Progress progress_;
     ComputeBound bound_;
     std::map<std::int64_t, double> optimizer_seconds_;  // by shards in HBM
+    // What the time of a step of this search depends on: cut; what is kept, where, and held; K/V pages and shards in
+    // HBM.
+    using StepKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, Keep, std::int64_t, std::int64_t, std::int64_t,
+                               std::int64_t, std::int64_t, Offload>;
+    std::map<StepKey, double> seconds_;
     std::optional<Setting> best_;
     std::vector<Setting> simulated_;
     std::int64_t cuts_ = 0;
 };
+
+// Chunk, window and logit tile, those that are free, halved as far as each can be; nothing where none can.
+std::optional<RunConfiguration> halved_cut(const Freedom& freedom, const RunConfiguration& run);
 
 // What the run leaves to auto, where that is --keep or --held-chunks: these, the number of kept pages and the place of
 // optimizer states.

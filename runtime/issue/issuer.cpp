@@ -59,21 +59,25 @@ std::int64_t Issuer::table_bytes() const {
 
 void Issuer::take(const Operation& operation) {
     IssuedOperation issued;
+    if (issue(operation, issued)) {
+        sink_.take(std::move(issued));
+    }
+}
+
+bool Issuer::issue(const Operation& operation, IssuedOperation& issued) {
     issued.operation = operation;
+    issued.lists = nullptr;
     if (has_lists(operation)) {
         name_pages(issued);
     }
-    bool moves = false;
-    for (const schedule::PageRequest& request : issued.operation.requests) {
-        auto& residency = residencies_[static_cast<int>(request.pages.page_class)];
-        issued.grants.push_back(residency.request(request.use, request.pages));
-        moves = moves || !issued.grants.back().to_hbm.empty() || !issued.grants.back().to_host.empty();
-    }
+    const bool moves = grant(issued);
     const bool page_copy = operation.id.kind == Kind::kFetch || operation.id.kind == Kind::kWriteBack;
     if (page_copy && !moves) {
-        return;
+        return false;
     }
-    require(page_copy || !moves, "{}: its pages are not in HBM", to_text(operation.id));
+    if (moves && !page_copy) {  // no require(): the text would be made for every operation
+        fail<InternalError>("{}: its pages are not in HBM", to_text(operation.id));
+    }
     if (is_kept_copy(operation.id.kind) && issued.grants.front().tier == Tier::kHbm) {
         issued.operation.engine = schedule::Engine::kCompute;  // the copy engines reach the host only
     }
@@ -90,7 +94,28 @@ void Issuer::take(const Operation& operation) {
         lists_stored_ = issued.ticket;
         lists_ = nullptr;
     }
-    sink_.take(std::move(issued));
+    return true;
+}
+
+// Whether pages are to move.
+bool Issuer::grant(IssuedOperation& issued) {
+    while (!issued.grants.empty()) {
+        spare_.push_back(std::move(issued.grants.back()));
+        issued.grants.pop_back();
+    }
+    bool moves = false;
+    for (const schedule::PageRequest& request : issued.operation.requests) {
+        if (spare_.empty()) {
+            issued.grants.emplace_back();
+        } else {
+            issued.grants.push_back(std::move(spare_.back()));
+            spare_.pop_back();
+        }
+        Grant& grant = issued.grants.back();
+        residencies_[static_cast<int>(request.pages.page_class)].request(request.use, request.pages, grant);
+        moves = moves || !grant.to_hbm.empty() || !grant.to_host.empty();
+    }
+    return moves;
 }
 
 // Puts what the lists name in the place of the pages that the schedule could not know.
@@ -106,8 +131,10 @@ void Issuer::name_pages(IssuedOperation& issued) {
     issued.lists = lists_;
     const auto count = static_cast<std::int64_t>(lists_->pages.size());
     for (schedule::PageRequest& request : operation.requests) {
-        require(!request.listed || count <= request.bound, "{}: its lists name {} pages, its bound is {}",
-                to_text(operation.id), count, request.bound);
+        if (request.listed && count > request.bound) {
+            fail<InternalError>("{}: its lists name {} pages, its bound is {}", to_text(operation.id), count,
+                                request.bound);
+        }
         if (request.listed) {
             request.pages.first = 0;
             request.pages.count = count;

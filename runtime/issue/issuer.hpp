@@ -23,13 +23,20 @@ class Issuer : public schedule::OperationSink {
     // not on the host yet.
     void take(const schedule::Operation& operation) override;
 
+    // What take() would hand on, into `issued`, whose memory is used again; false: nothing is issued. For who has no
+    // need to keep it.
+    bool issue(const schedule::Operation& operation, IssuedOperation& issued);
+
     const paging::Residency& residency(PageClass page_class) const {
         return residencies_[static_cast<int>(page_class)];
     }
+    // For a simulation that leaves operations out (Residency::rename_cached, settle).
+    paging::Residency& residency(PageClass page_class) { return residencies_[static_cast<int>(page_class)]; }
     std::uint64_t issued() const { return number_; }
     std::int64_t table_bytes() const;  // host bytes of page tables and hazard records, as Plan::page_table_bytes
 
   private:
+    bool grant(IssuedOperation& issued);
     void name_pages(IssuedOperation& issued);
     std::shared_ptr<const PageLists> read_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
                                                 std::int64_t history) const;
@@ -40,6 +47,7 @@ class Issuer : public schedule::OperationSink {
     PageListSource* source_;
     HazardTracker hazards_;
     std::vector<paging::Residency> residencies_;
+    std::vector<paging::Grant> spare_;  // their memory
     std::uint64_t number_ = 0;
     Ticket lists_stored_ = 0;  // of the last store_lists
     // Lists of the last group, for the operations on it follow one another: layer, first query page.

@@ -17,7 +17,10 @@ class LruList {
 
     bool contains(std::int32_t frame) const { return links_[frame].previous != kAbsent; }
     bool empty() const { return oldest_ == kEnd; }
-    std::int32_t oldest() const { return oldest_; }  // the list is not empty
+    std::int64_t size() const { return size_; }
+    std::int32_t oldest() const { return oldest_; }                              // the list is not empty
+    std::int32_t newest() const { return newest_; }                              // the list is not empty
+    std::int32_t after(std::int32_t frame) const { return links_[frame].next; }  // negative: there is none
 
     // Appends the frame, or moves it to the end.
     void touch(std::int32_t frame) {
@@ -25,6 +28,7 @@ class LruList {
         links_[frame] = {newest_, kEnd};
         next_of(newest_) = frame;
         newest_ = frame;
+        ++size_;
     }
 
     void remove(std::int32_t frame) {
@@ -35,6 +39,7 @@ class LruList {
         next_of(link.previous) = link.next;
         previous_of(link.next) = link.previous;
         links_[frame] = {};
+        --size_;
     }
 
     std::int64_t table_bytes() const { return static_cast<std::int64_t>(links_.size() * sizeof(Link)); }
@@ -50,6 +55,7 @@ class LruList {
     std::vector<Link> links_;
     std::int32_t oldest_ = kEnd;
     std::int32_t newest_ = kEnd;
+    std::int64_t size_ = 0;
 };
 
 }  // namespace oomb::paging

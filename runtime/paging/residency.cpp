@@ -4,6 +4,15 @@
 
 namespace oomb::paging {
 
+void Grant::clear() {
+    frames.clear();
+    first_touch.clear();
+    to_hbm.clear();
+    to_host.clear();
+    freed_hbm.clear();
+    freed_host.clear();
+}
+
 Residency::Residency(const ResidencyShape& shape)
     : shape_(shape),
       hbm_(shape.hbm_frames),
@@ -41,8 +50,14 @@ Tier Residency::tier_of(const PageSet& pages) const {
 }
 
 Grant Residency::request(PageUse use, const PageSet& pages) {
-    ++request_number_;
     Grant grant;
+    request(use, pages, grant);
+    return grant;
+}
+
+void Residency::request(PageUse use, const PageSet& pages, Grant& grant) {
+    ++request_number_;
+    grant.clear();
     grant.page_class = shape_.page_class;
     grant.tier = tier_of(pages);
     // Pages already in HBM are marked first, so that making room for the others can't evict them.
@@ -79,7 +94,6 @@ Grant Residency::request(PageUse use, const PageSet& pages) {
                 break;
         }
     }
-    return grant;
 }
 
 void Residency::give_birth(std::int64_t index, Grant& grant) {
@@ -125,7 +139,10 @@ void Residency::write_back(std::int64_t index, Grant& grant) {
 void Residency::release(std::int64_t index, Grant& grant) {
     Page& page = pages_[index];
     if (page.hbm_frame >= 0) {
-        evictable_.remove(page.hbm_frame);
+        if (evictable_.contains(page.hbm_frame)) {
+            evictable_.remove(page.hbm_frame);
+            cache_used_ = request_number_;
+        }
         hbm_.give_back(page.hbm_frame);
         grant.freed_hbm.push_back(page.hbm_frame);
     }
@@ -163,7 +180,56 @@ void Residency::touch(std::int64_t index) {
     }
     last_request_[frame] = request_number_;
     if (!lives_in_hbm(index)) {
+        cache_used_ = request_number_;
         evictable_.touch(frame);
+    }
+}
+
+std::uint64_t Residency::oldest_use() const {
+    return evictable_.empty() ? 0 : last_request_[evictable_.oldest()];
+}
+
+void Residency::rename_cached(std::int64_t layers, std::int64_t pages) {
+    const std::int64_t shift = pages * shape_.layers + layers;
+    if (evictable_.empty()) {
+        return;
+    }
+    for (std::int32_t frame = evictable_.oldest(); frame >= 0; frame = evictable_.after(frame)) {
+        Page& page = pages_[page_in_[frame]];
+        require(!page.newer_in_hbm, "{} page {}: renamed before it was written back", name_of(shape_.page_class),
+                page_in_[frame]);
+        page.hbm_frame = -1;
+    }
+    for (std::int32_t frame = evictable_.oldest(); frame >= 0; frame = evictable_.after(frame)) {
+        const std::int64_t index = page_in_[frame] + shift;
+        require(index >= shape_.resident_pages && index < std::ssize(pages_) && pages_[index].host_frame >= 0,
+                "{} page {}: renamed to a page that is not on the host", name_of(shape_.page_class), page_in_[frame]);
+        pages_[index].hbm_frame = frame;
+        page_in_[frame] = index;
+    }
+}
+
+void Residency::settle(bool born, const PageSet& pages) {
+    for (std::int64_t i = 0; i < pages.count; ++i) {
+        const std::int64_t index = index_of(pages, i);
+        Page& page = pages_[index];
+        const bool in_hbm = lives_in_hbm(index);
+        require(page.alive != born && (in_hbm || page.hbm_frame < 0), "{} page {}: cannot be settled",
+                name_of(shape_.page_class), index);
+        std::int32_t& frame = in_hbm ? page.hbm_frame : page.host_frame;
+        FramePool& pool = in_hbm ? hbm_ : host_;
+        if (born) {
+            frame = pool.take();
+            page.alive = true;
+            page.newer_in_hbm = in_hbm;
+        } else {
+            pool.give_back(frame);
+            page = {};
+        }
+        if (born && in_hbm) {
+            page_in_[frame] = index;
+        }
+        alive_ += born ? 1 : -1;
     }
 }
 

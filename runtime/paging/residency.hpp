@@ -43,6 +43,8 @@ struct Grant {
     std::vector<PageCopy> to_host;          // kWriteBack: copies HBM -> host
     std::vector<std::int32_t> freed_hbm;    // kRelease
     std::vector<std::int32_t> freed_host;
+
+    void clear();  // keeps the vectors' memory
 };
 
 class Residency {
@@ -54,6 +56,20 @@ class Residency {
     // page that does not exist, births one twice, asks for more frames than there are, evicts a page that only HBM
     // holds.
     Grant request(PageUse use, const PageSet& pages);
+    // The same, into a grant whose memory is used again.
+    void request(PageUse use, const PageSet& pages, Grant& grant);
+
+    // For a simulation that leaves out requests which would do to other pages what earlier ones did. All pages of the
+    // cache, the HBM frames of pages at home on the host:
+    std::uint64_t requests() const { return request_number_; }
+    std::int64_t cached() const { return evictable_.size(); }
+    std::uint64_t cache_used() const { return cache_used_; }  // number of the last request that used one of them
+    std::uint64_t oldest_use() const;  // of the last request that used the one that is evicted next; 0: there is none
+    // As if the requests that brought them had been those of other pages: (layer, index) becomes (layer + layers, index
+    // + pages). They exist, and the host has them.
+    void rename_cached(std::int64_t layers, std::int64_t pages);
+    // Pages are born, or die, in their homes: frames of the cache are left alone.
+    void settle(bool born, const PageSet& pages);
 
     const ResidencyShape& shape() const { return shape_; }
     const FramePool& pool(Tier tier) const { return tier == Tier::kHbm ? hbm_ : host_; }
@@ -86,6 +102,7 @@ class Residency {
     std::vector<std::int64_t> page_in_;  // HBM frame -> page
     LruList evictable_;                  // HBM frames whose page has its home on the host
     std::uint64_t request_number_ = 0;
+    std::uint64_t cache_used_ = 0;
     std::vector<std::uint64_t> last_request_;  // HBM frame -> request that used it last
     std::int64_t alive_ = 0;
 

@@ -62,6 +62,7 @@ void SequenceGenerator::gradient_chunk(std::int64_t chunk) {
     }
     phase_ = Phase::kBackward;
     for (std::int64_t layer = step_.model().layers - 1; layer >= 0; --layer) {
+        layer -= left_out_layers(layer, -1);
         backward_layer(layer);
         if (chunk == 0 && sequence_ + 1 == sequences_) {
             fetch_first_shards(step_, layer, sink_);
@@ -183,6 +184,30 @@ std::int64_t SequenceGenerator::history_parts() const {
 SequenceGenerator::Keys SequenceGenerator::history_keys(std::int64_t layer, std::int64_t part,
                                                         PageClass page_class) const {
     return step_.has_lists(chunk_) ? group_keys(layer, part, page_class) : window_keys(layer, part, page_class);
+}
+
+std::int64_t SequenceGenerator::left_out_layers(std::int64_t layer, int step) {
+    const std::int64_t last = step > 0 ? step_.model().layers - 1 : 0;
+    Repetition loop{.chunk = chunk_, .layer = layer, .step = step};
+    loop.done = step > 0 ? layer : step_.model().layers - 1 - layer;
+    const bool previous_is_special = step < 0 && loop.done == 1;  // the model's last layer has the loss
+    while (loop.done > 0 && !previous_is_special && layer != last &&
+           policy_.kept(layer) == policy_.kept(layer - step)) {
+        ++loop.alike;
+        layer += step;
+    }
+    return sink_.left_out(loop);
+}
+
+std::int64_t SequenceGenerator::left_out_windows(std::int64_t layer, std::int64_t part, std::int64_t parts) {
+    if (step_.has_lists(chunk_)) {
+        return 0;
+    }
+    return sink_.left_out({.over = Repetition::Over::kWindows,
+                           .chunk = chunk_,
+                           .layer = layer,
+                           .done = part,
+                           .alike = part > 0 ? parts - 1 - part : 0});
 }
 
 AttentionCost SequenceGenerator::attention_cost(const Keys& keys, bool backward) const {

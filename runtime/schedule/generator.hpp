@@ -54,6 +54,9 @@ class SequenceGenerator {
     Keys own_keys(std::int64_t layer, PageClass page_class) const;
     Keys window_keys(std::int64_t layer, std::int64_t window, PageClass page_class) const;
     Keys group_keys(std::int64_t layer, std::int64_t group, PageClass page_class) const;
+    // Iterations that the sink leaves out, the next one first.
+    std::int64_t left_out_layers(std::int64_t layer, int step);
+    std::int64_t left_out_windows(std::int64_t layer, std::int64_t part, std::int64_t parts);
     // The history in parts: windows, or with lists groups of query pages.
     std::int64_t history_parts() const;
     Keys history_keys(std::int64_t layer, std::int64_t part, PageClass page_class) const;

@@ -131,6 +131,7 @@ void SequenceGenerator::repeat_queries(std::int64_t layer, std::uint32_t project
 void SequenceGenerator::attention_backward(std::int64_t layer) {
     const std::int64_t parts = history_parts();
     for (std::int64_t part = 0; part < parts; ++part) {
+        part += left_out_windows(layer, part, parts);
         attend_backward_part(layer, part, history_keys(layer, part, PageClass::kKv),
                              history_keys(layer, part, PageClass::kKvGradient), false);
     }

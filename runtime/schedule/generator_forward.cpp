@@ -10,6 +10,7 @@ void SequenceGenerator::forward_chunk() {
     emit_pass(Kind::kEmbedding, 0, 2 * rows_ * model.hidden * step_.compute_bytes(),
               {read(kWeights), read(kTokens, token_slot()), write(kLayerInput, slot(0))});
     for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+        layer += left_out_layers(layer, 1);
         const ForwardPass pass = phase_ == Phase::kFill ? policy_.fill(layer) : policy_.forward(layer);
         if (pass.projects != 0) {
             project_qkv(layer, pass.projects, pass.rotates);
@@ -103,6 +104,7 @@ void SequenceGenerator::attend(std::int64_t layer, bool fetches_own, bool querie
     // The own chunk first: its K/V are at hand, the history is on its way meanwhile.
     attend_part(layer, 0, own, parts == 0 && !queries_stay);
     for (std::int64_t part = 0; part < parts; ++part) {
+        part += left_out_windows(layer, part, parts);
         const Keys keys = history_keys(layer, part, PageClass::kKv);
         emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part + 1, PageUse::kRead, keys);
         attend_part(layer, part + 1, keys, part + 1 == parts && !queries_stay);

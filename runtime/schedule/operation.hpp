@@ -168,11 +168,27 @@ struct Operation {
     std::int64_t first_row = 0;  // absolute position of the first of them in the sequence
 };
 
+// A loop of the schedule over the layers of a chunk or over the windows of its history, before an iteration.
+struct Repetition {
+    enum class Over : std::uint8_t { kLayers, kWindows };
+    Over over = Over::kLayers;
+    std::int64_t chunk = 0;
+    std::int64_t layer = 0;  // of the next iteration
+    std::int64_t done = 0;   // iterations so far, left out ones counted; over windows the next window
+    int step = 1;            // from layer to layer
+    // Iterations, the next one first, that do what the one before did, on the pages of another layer or window, only
+    // that these may have other homes. The last one of a loop is never among them.
+    std::int64_t alike = 0;
+};
+
 // Receives a schedule one operation at a time, in program order.
 class OperationSink {
   public:
     virtual ~OperationSink() = default;
     virtual void take(const Operation& operation) = 0;
+    // Asked before every iteration: how many of the alike ones need not be listed, because the sink knows what they
+    // would do. Whoever carries operations out wants all.
+    virtual std::int64_t left_out(const Repetition& /*repetition*/) { return 0; }
 };
 
 }  // namespace oomb::schedule

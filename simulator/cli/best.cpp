@@ -6,6 +6,7 @@
 #include "runtime/flags/command_line.hpp"
 #include "simulator/cli/commands.hpp"
 #include "simulator/explain.hpp"
+#include "simulator/parallel.hpp"
 #include "simulator/search.hpp"
 
 namespace oomb::simulator {
@@ -24,6 +25,7 @@ constexpr const char* kFooter =
     "  oomb-plan best --model models/qwen2.5-7b.json --context 128K\n";
 
 constexpr int kFrontRows = 6;
+constexpr std::int64_t kWorthHalving = 64;  // of the memory that lacks such a part
 
 // A setting in the comparison.
 struct Row {
@@ -65,7 +67,7 @@ std::vector<RunConfiguration> types_of(const CLI::App& app, const RunConfigurati
     return list;
 }
 
-// Says on `err`, at most once per second, how far the search is, once it has taken two seconds.
+// Says on `err`, at most once per second, how far the search is, once it has taken one.
 class Ticker {
   public:
     explicit Ticker(const Call& call) : call_(call) {}
@@ -73,15 +75,15 @@ class Ticker {
         const auto now = std::chrono::steady_clock::now();
         if (now >= next_) {
             next_ = now + std::chrono::seconds(1);
-            call_.err << fmt::format("{}: {} cuts of the sequence looked at, {} settings simulated\n", call_.program,
-                                     cuts, simulated)
+            call_.err << fmt::format("{}: searching: {} cuts of the sequence looked at, {} settings simulated\n",
+                                     call_.program, cuts, simulated)
                       << std::flush;
         }
     }
 
   private:
     const Call& call_;
-    std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + std::chrono::seconds(1);
 };
 
 class Best {
@@ -121,6 +123,10 @@ class Best {
             add_row("types as asked", as_asked->run);
         }
         make_front(*best, *search);
+        for_each_in_parallel(rows_.size() + front_.size(), [&](std::size_t i) {
+            Row& row = i < rows_.size() ? rows_[i] : front_[i - rows_.size()];
+            row.prediction = predict_step(row.plan, profile_);
+        });
         print(*best);
         write_json(flags_.json_path, json(*best));
         finish(call_.out);
@@ -130,14 +136,38 @@ class Best {
   private:
     // Not even lean fits, or no time can be predicted (UnsupportedError).
     ExitCode nothing_found() const {
-        const schedule::Plan plan = schedule::make_plan(model_, with_lean(asked_));
+        const schedule::Plan plan = smallest_plan();
         const std::vector<Excess> excesses = excesses_of(plan, {});
         if (excesses.empty()) {
             fail<UnsupportedError>("no times to compare: {}",
                                    why_unpredictable(plan, profile_).value_or("the step is too long"));
         }
-        call_.err << fmt::format("{}: nothing fits\n", call_.program) << explain_excess(plan, excesses, {}, profile_);
+        call_.err << fmt::format("{}: nothing fits, not even\n  {}\n", call_.program, setting_text(plan.asked))
+                  << explain_excess(plan, excesses, {}, profile_);
         return ExitCode::kDoesNotFit;
+    }
+
+    // Lean, of all cuts that the search may take by halving the last one that lacks noticeably less memory.
+    schedule::Plan smallest_plan() const {
+        const auto lacks = [](const schedule::Plan& plan) {
+            std::int64_t bytes = 0;
+            for (const Excess& excess : excesses_of(plan, {})) {
+                bytes += excess.short_bytes();
+            }
+            return bytes;
+        };
+        schedule::Plan least = schedule::make_plan(model_, with_lean(asked_));
+        for (auto cut = halved_cut(freedom_, asked_); cut; cut = halved_cut(freedom_, *cut)) {
+            try {
+                schedule::Plan plan = schedule::make_plan(model_, with_lean(*cut));
+                if (lacks(plan) < lacks(least) - lacks(least) / kWorthHalving) {
+                    least = std::move(plan);
+                }
+            } catch (const UsageError&) {  // more chunks or windows than there may be
+                break;
+            }
+        }
+        return least;
     }
 
     RunConfiguration with_lean(RunConfiguration run) const {
@@ -171,24 +201,26 @@ class Best {
     void add_row(const std::string& name, const RunConfiguration& run) {
         schedule::Plan plan = schedule::make_plan(model_, run);
         if (shortfalls(plan).empty() && !why_unpredictable(plan, profile_)) {
-            const Prediction prediction = predict_step(plan, profile_);
-            rows_.push_back({name, std::move(plan), prediction});
+            rows_.push_back({name, std::move(plan), {}});
         }
     }
 
-    void add_rows(const Setting& best, const Search& search) {
-        add_row("best", best.run);
-        const auto differs = [&](const RunConfiguration& run) {
-            return run.keep != best.run.keep || to_text(run.held_chunks) != to_text(best.run.held_chunks) ||
-                   run.chunk_tokens != best.run.chunk_tokens || run.window_tokens != best.run.window_tokens;
-        };
-        const Setting* next = nullptr;
+    // The next choice, or where there is none the next cut.
+    static std::optional<Setting> next_best(const RunConfiguration& best, Search& search) {
+        std::optional<Setting> next = search.next_choice();
+        const bool chooses = next.has_value();
         for (const Setting& one : search.simulated()) {
-            if (differs(one.run) && (next == nullptr || one.seconds < next->seconds)) {
-                next = &one;
+            const bool cuts = one.run.chunk_tokens != best.chunk_tokens || one.run.window_tokens != best.window_tokens;
+            if (!chooses && cuts && (!next || one.seconds < next->seconds)) {
+                next = one;
             }
         }
-        if (next != nullptr) {
+        return next;
+    }
+
+    void add_rows(const Setting& best, Search& search) {
+        add_row("best", best.run);
+        if (const std::optional<Setting> next = next_best(best.run, search)) {
             add_row("next best", next->run);
         }
         add_row("fewest operations", with_fewest_operations(best.run));
@@ -211,7 +243,7 @@ class Best {
                 row == 0 ? best : search.best(std::min(whole, asked_.gpu_memory_bytes), asked_.host_memory_bytes);
             if (found) {
                 reached = found->plan.peak_bytes(Tier::kHbm);
-                front_.push_back({setting_of(found->run), found->plan, predict_step(found->plan, profile_)});
+                front_.push_back({setting_of(found->run), found->plan, {}});
             }
         }
     }

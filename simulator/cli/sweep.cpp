@@ -7,6 +7,7 @@
 #include "runtime/flags/command_line.hpp"
 #include "simulator/cli/commands.hpp"
 #include "simulator/explain.hpp"
+#include "simulator/parallel.hpp"
 #include "simulator/search.hpp"
 
 namespace oomb::simulator {
@@ -138,15 +139,16 @@ ExitCode run(const PlanFlags& flags, const std::string& csv_path, const Call& ca
     const HardwareProfile profile = profile_of(flags, first.device);
     require_times(call.program, first, profile);
     const ModelShape model = read_model_shape(flags.run.model);
-    std::vector<Point> points;
-    for (const RunFlags& one : combinations) {
-        Point point{one, plan_for_time(model, to_run_configuration(one), profile), false, std::nullopt};
+    std::vector<Point> points(combinations.size());
+    for_each_in_parallel(points.size(), [&](std::size_t i) {
+        Point& point = points[i];
+        point.flags = combinations[i];
+        point.plan = plan_for_time(model, to_run_configuration(point.flags), profile);
         point.fits = shortfalls(point.plan).empty();
         if (point.fits && !why_unpredictable(point.plan, profile)) {
             point.prediction = simulate_in_larger_pages(point.plan, profile);
         }
-        points.push_back(std::move(point));
-    }
+    });
     const auto command = [&](const Point& point) {
         PlanFlags of_point = flags;
         of_point.run = point.flags;

@@ -147,6 +147,42 @@ TEST_CASE("adding to a page: the first touch gives birth, later ones find it") {
     CHECK(residency.request(PageUse::kWriteBack, pages(0, 3)).to_host.size() == 3);
 }
 
+TEST_CASE("a cache renamed to later pages does what it would have done after requests for them") {
+    const auto after = [](std::int64_t walked, std::int64_t shift) {
+        Residency residency(shape_of(3, 8));
+        for (std::int64_t page = 0; page < 8; ++page) {
+            birth(residency, pages(page, 1));
+        }
+        for (std::int64_t page = 0; page < walked; ++page) {
+            residency.request(PageUse::kRead, pages(page, 1));
+        }
+        residency.rename_cached(0, shift);
+        std::vector<std::size_t> copies;
+        for (const std::int64_t page : {5, 4, 3, 6, 7, 0, 5}) {
+            copies.push_back(residency.request(PageUse::kRead, pages(page, 1)).to_hbm.size());
+        }
+        return copies;
+    };
+    CHECK(after(4, 2) == after(6, 0));
+    CHECK(after(3, 3) == after(6, 0));
+    CHECK(after(4, 0) != after(6, 0));
+}
+
+TEST_CASE("settled pages live and die in their homes, beside a full cache") {
+    Residency residency(shape_of(3, 6, 4));  // pages 0 and 1 of both layers at home in HBM
+    residency.settle(true, pages(0, 1));
+    birth(residency, pages(2, 2));
+    residency.settle(true, pages(4, 2));
+    CHECK(residency.alive_pages() == 5);
+    CHECK(residency.cached() == 2);
+    CHECK_FALSE(moves(residency.request(PageUse::kRead, pages(0, 1))));
+    CHECK(residency.request(PageUse::kRead, pages(4, 1)).to_hbm.size() == 1);
+    CHECK_THROWS_AS(residency.settle(true, pages(0, 1)), InternalError);
+    CHECK_THROWS_AS(residency.settle(false, pages(4, 1)), InternalError);  // in the cache
+    residency.settle(false, pages(5, 1));
+    CHECK(residency.pool(Tier::kHost).in_use() == 3);
+}
+
 TEST_CASE("release frees the frames of both tiers, and the page may be born again") {
     Residency residency(shape_of(2, 3));
     birth(residency, pages(0, 2));

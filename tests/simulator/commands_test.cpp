@@ -152,7 +152,8 @@ TEST_CASE("best: types are searched where that is allowed, and stay where they a
 TEST_CASE("best: exit codes") {
     const PlanCall none = call("best" + k7B + " --context 32K --gpu-memory 20GiB");
     CHECK(none.code == 3);
-    CHECK(contains(none.err, "oomb-plan best: nothing fits\nGPU memory: asked "));
+    CHECK(contains(none.err, "oomb-plan best: nothing fits, not even\n  --chunk "));
+    CHECK(contains(none.err, "GPU memory: asked "));
     CHECK(none.out.empty());
     const PlanCall cpu = call("best" + k7B + " --context 32K --device cpu");
     CHECK(cpu.code == 2);
