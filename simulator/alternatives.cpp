@@ -7,6 +7,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
+#include "runtime/schedule/placement.hpp"
 #include "simulator/search.hpp"
 
 namespace oomb::simulator {
@@ -119,13 +120,10 @@ class Changes {
         return beyond_time(std::move(changes));
     }
 
-    std::vector<Change> of_contexts() const {
-        std::vector<Change> changes;
-        const std::int64_t least = std::min(run_.page_tokens, run_.context_tokens);
-        for (std::int64_t context = run_.context_tokens / 2; context >= least && context > 0; context /= 2) {
-            add(changes, true, tokens_flag("--context", context), [&](auto& run) { run.context_tokens = context; });
-        }
-        return changes;
+    Change of_context(std::int64_t tokens) const {
+        Change change{tokens_flag("--context", tokens), run_, false};
+        change.run.context_tokens = tokens;
+        return change;
     }
 
     std::vector<Change> of_optimizer() const {
@@ -185,16 +183,32 @@ void append(std::vector<Alternative>& list, const Target& target, const std::vec
     }
 }
 
-// The longest context that fits, else the shortest tried.
+bool fits(const Target& target, const RunConfiguration& run) {
+    try {
+        return excesses_of(schedule::make_plan(target.model, run), target.limits).empty();
+    } catch (const UsageError&) {  // more chunks or windows than there may be
+        return false;
+    }
+}
+
+// The longest context that fits, in whole chunks; within a chunk by halving, and if nothing fits a page.
 std::optional<Alternative> shorter_context(const Target& target, const Change& from) {
-    std::optional<Alternative> last;
-    for (const Change& change : Changes(from.run).of_contexts()) {
-        last = evaluate(target, {join(from.text, change.text), change.run, false});
-        if (last && last->fits()) {
-            break;
+    const Changes changes(from.run);
+    const auto of_tokens_fit = [&](std::int64_t tokens) { return fits(target, changes.of_context(tokens).run); };
+    const std::int64_t chunk = from.run.chunk_tokens;
+    std::int64_t tokens = chunk * schedule::most((from.run.context_tokens - 1) / chunk,
+                                                 [&](std::int64_t chunks) { return of_tokens_fit(chunks * chunk); });
+    if (tokens == 0) {
+        tokens = std::min(chunk, from.run.context_tokens) / 2;
+        while (tokens / 2 >= from.run.page_tokens && !of_tokens_fit(tokens)) {
+            tokens /= 2;
         }
     }
-    return last;
+    if (tokens < std::min(from.run.page_tokens, from.run.context_tokens) || tokens == 0) {
+        return std::nullopt;
+    }
+    const Change change = changes.of_context(tokens);
+    return evaluate(target, {join(from.text, change.text), change.run, false});
 }
 
 // Everything that costs only time, at once.

@@ -27,12 +27,12 @@ struct Alternative {
 
 // One flag changed at a time, in the order of how little is given up: first what changes only time (where bytes lie,
 // how the sequence is cut), then the number type, then the task (context, optimizer). Changes that lead to a run which
-// is not allowed are left out. The context is halved until it fits; if it never does, the shortest tried (a page)
-// stands.
+// is not allowed are left out. Of shorter contexts the longest in whole chunks that fits is named, or
+// what halving a chunk leads to; if nothing fits the shortest tried (a page) stands.
 std::vector<Alternative> alternatives(const Target& target, const RunConfiguration& run);
 
 // Several flags at once, for runs that no single change makes fit: first everything that costs only time; if that is
-// not enough, the same with the context halved as above.
+// not enough, the same with a shorter context as above.
 std::vector<Alternative> combinations(const Target& target, const RunConfiguration& run);
 
 }  // namespace oomb::simulator
