@@ -130,7 +130,7 @@ Clock::Place Clock::place() const {
 }
 
 void Clock::delay(const Place& first, const Place& last, double seconds) {
-    for (std::size_t i = std::max(first.taken, taken_ - std::min(taken_, kMostInFlight)); i < taken_; ++i) {
+    for (std::size_t i = std::max(first.taken, taken_ - std::min<std::size_t>(taken_, kMostInFlight)); i < taken_; ++i) {
         done_[i % kMostInFlight] += seconds;
     }
     submitted_ += seconds;

@@ -65,6 +65,18 @@ std::string budget_as_typed(const JsonNode& node) {
     return bytes > 0 ? std::to_string(bytes) : "";
 }
 
+// A plan of earlier programs may say what is refused today because it has no effect.
+void leave_out_what_nothing_reads(RunFlags& flags) {
+    const RunFlags defaults;
+    if (flags.keep == "none") {
+        flags.kept_pages = defaults.kept_pages;
+    }
+    if (flags.no_optimizer) {
+        flags.master_weights = defaults.master_weights;
+        flags.optimizer_states = defaults.optimizer_states;
+    }
+}
+
 // The words of the plan file are those of the flags.
 RunFlags read_flags(const JsonNode& run) {
     RunFlags flags;
@@ -92,6 +104,7 @@ RunFlags read_flags(const JsonNode& run) {
     flags.deterministic = run.at("deterministic").as_bool();
     flags.gpu_memory = budget_as_typed(run.at("gpu_memory_bytes"));
     flags.host_memory = budget_as_typed(run.at("host_memory_bytes"));
+    leave_out_what_nothing_reads(flags);
     return flags;
 }
 
@@ -99,6 +112,7 @@ RunFlags read_flags(const JsonNode& run) {
 RunConfiguration decided(RunConfiguration run, const JsonNode& node, const RunFlags& flags) {
     RunFlags named = flags;
     named.keep = node.at("keep").as_string();
+    named.keep_is_free = true;  // "none" may be what auto came to
     run.keep = to_run_configuration(named).keep;
     const auto count = [](const JsonNode& number) { return Amount{Amount::Mode::kCount, number.as_integer(0)}; };
     run.held_chunks = count(node.at("held_chunks"));

@@ -170,6 +170,13 @@ TEST_CASE("a plan is read back from its file") {
             step.run.held_chunks.mode = Amount::Mode::kAuto;
             step.run.kept_pages.mode = Amount::Mode::kAuto;
         }
+        if (step.run.keep == Keep::kNone) {  // as typed, nothing is without effect
+            step.run.kept_pages = RunConfiguration{}.kept_pages;
+        }
+        if (!step.run.optimizer) {
+            step.run.split_masters = false;
+            step.run.resident_shards = {Amount::Mode::kAuto, 0};
+        }
         const Plan plan = schedule::make_plan(step.model, step.run);
         CAPTURE(to_json(plan));
         Json json = Json::parse(to_json(plan));
