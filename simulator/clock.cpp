@@ -70,9 +70,9 @@ double Clock::ready_at(const issue::IssuedOperation& issued) const {
 double Clock::begin_of(const issue::IssuedOperation& issued, double ready) {
     const Submission submission = durations_.submission(issued.operation);
     if (durations_.host() != Host::kFollowed) {
-        return ready + submission.gap_seconds;
+        return std::max(ready, lists_known_) + submission.gap_seconds;
     }
-    submitted_ = std::max(submitted_, done_[taken_ % kMostInFlight]) + submission.host_seconds;
+    submitted_ = std::max({submitted_, lists_known_, done_[taken_ % kMostInFlight]}) + submission.host_seconds;
     const double begin = std::max(ready, submitted_) + submission.gap_seconds;
     if (submission.seen) {
         submitted_ = begin;
@@ -95,6 +95,9 @@ void Clock::run(const issue::IssuedOperation& issued) {
     }
     const Ran ran{id, issued.operation.engine, 1, begin, seconds, ready - lane.free, begin - ready, movement.bytes};
     count(ran);
+    if (issued.operation.engine == Engine::kCompute) {
+        sums_.list_wait_seconds += std::max(0.0, lists_known_ - ready);
+    }
     if (log_ != nullptr) {
         log_->push_back(ran);
     }
@@ -130,7 +133,8 @@ Clock::Place Clock::place() const {
 }
 
 void Clock::delay(const Place& first, const Place& last, double seconds) {
-    for (std::size_t i = std::max(first.taken, taken_ - std::min<std::size_t>(taken_, kMostInFlight)); i < taken_; ++i) {
+    for (std::size_t i = std::max(first.taken, taken_ - std::min<std::size_t>(taken_, kMostInFlight)); i < taken_;
+         ++i) {
         done_[i % kMostInFlight] += seconds;
     }
     submitted_ += seconds;
@@ -154,6 +158,13 @@ void Clock::delay(const Place& first, const Place& last, double seconds) {
         }
         lane.free += seconds;
         sums_.seconds = std::max(sums_.seconds, lane.free);
+    }
+}
+
+void Clock::wait_for_lists(Ticket stored) {
+    if (stored > 0) {
+        const Lane& lane = lanes_[static_cast<std::size_t>(Engine::kDeviceToHost)];
+        lists_known_ = std::max(lists_known_, end_of(lane, stored) + kListLatency_seconds);
     }
 }
 

@@ -50,9 +50,16 @@ class Clock : public issue::IssuedSink {
     void delay(const Place& first, const Place& last, double seconds);
     // Where every operation that is taken is appended to; null: nowhere. It outlives the clock.
     void log_to(std::vector<Ran>* log) { log_ = log; }
+    // The host waits until ticket `stored` of the device-to-host engine is done, for lists of pages: what is taken from
+    // now on begins kListLatency_seconds later at the earliest.
+    void wait_for_lists(issue::Ticket stored);
 
     // seconds, phase_seconds, exposed_copy_seconds and uses so far.
     const Prediction& so_far() const { return sums_; }
+
+    // From the end of the copy until what needs the lists can begin: the host wakes up, unites the lists, finds frames,
+    // launches. An assumption, not measured.
+    static constexpr double kListLatency_seconds = 50e-6;
 
   private:
     // As many as the streams of the CUDA backend keep. A ticket that has left the ring counts as the oldest in it.
@@ -63,10 +70,11 @@ class Clock : public issue::IssuedSink {
     };
     struct Lane {
         issue::Ticket issued = 0;
-        double free = 0.0;       // end of the last operation, or of the last wait_idle()
+        double free = 0.0;                                  // end of the last operation, or of the last wait_idle()
         std::vector<Span> ring = std::vector<Span>(kRing);  // by ticket
-        std::vector<Span> busy = std::vector<Span>(kRing);  // of a copy engine: the same in the order of time, and what delay() repeats
-        std::size_t spans = 0;   // that `busy` was given
+        std::vector<Span> busy =
+            std::vector<Span>(kRing);  // of a copy engine: the same in the order of time, and what delay() repeats
+        std::size_t spans = 0;         // that `busy` was given
 
         void add_busy(const Span& span) { busy[spans++ % kRing] = span; }
     };
@@ -85,6 +93,7 @@ class Clock : public issue::IssuedSink {
     double submitted_ = 0.0;
     std::vector<double> done_;
     std::size_t taken_ = 0;
+    double lists_known_ = 0.0;  // to the host: nothing taken from now on begins earlier
     StepObserver* observer_;
     std::array<Lane, schedule::kEngines> lanes_;
     std::vector<Ran>* log_ = nullptr;

@@ -13,13 +13,15 @@ Freedom left_to_auto(const RunConfiguration& run) {
     return freedom;
 }
 
-schedule::Plan plan_for_time(const ModelShape& model, const RunConfiguration& run, const HardwareProfile& profile) {
+schedule::Plan plan_for_time(const ModelShape& model, const RunConfiguration& run, const HardwareProfile& profile,
+                             const Locality& locality) {
     schedule::Plan plan = schedule::make_plan(model, run);
     const Freedom freedom = left_to_auto(run);
     if (!(freedom.keep || freedom.held_chunks) || why_unpredictable(plan, profile)) {
         return plan;
     }
-    if (const auto best = Search(model, run, freedom, profile).best(run.gpu_memory_bytes, run.host_memory_bytes)) {
+    if (const auto best =
+            Search(model, run, freedom, profile, {}, locality).best(run.gpu_memory_bytes, run.host_memory_bytes)) {
         plan = best->plan;
         plan.asked = run;
     }

@@ -1,7 +1,9 @@
 #include "simulator/prediction.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
+#include <utility>
 
 #include "runtime/core/model_flops.hpp"
 #include "runtime/issue/issuer.hpp"
@@ -88,11 +90,37 @@ class Walk : public schedule::OperationSink {
     issue::IssuedOperation issued_;
 };
 
+// Asks for lists when the issuer needs them, and lets the clock wait for them.
+class AwaitedLists : public issue::PageListSource {
+  public:
+    AwaitedLists(std::unique_ptr<issue::PageListSource> source, Clock& clock)
+        : source_(std::move(source)), clock_(clock) {}
+    std::vector<std::int32_t> page_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
+                                         issue::Ticket stored) override {
+        clock_.wait_for_lists(stored);
+        return source_->page_lists(layer, first, count, stored);
+    }
+
+  private:
+    std::unique_ptr<issue::PageListSource> source_;
+    Clock& clock_;
+};
+
 // Pages that requests name, in a step: history and own pages of every chunk in fill, forward and backward, each for
 // the copy and for its use, with the gradients'. What simulating takes grows with it.
 double page_uses(const schedule::Plan& plan, std::int64_t page_tokens) {
     constexpr double kUsesOfAPage = 8;
     const schedule::StepShape step(plan.model, plan.run);
+    if (step.selects()) {
+        const std::int64_t named = step.pages_per_group() * plan.run.top_k;
+        std::int64_t pages = 0;
+        for (std::int64_t chunk = 0; chunk < step.chunks(); ++chunk) {
+            const std::int64_t history = step.first_page(chunk);
+            pages += step.pages_of(chunk) +
+                     (step.has_lists(chunk) ? step.groups(chunk) * std::min(named, history) : history);
+        }
+        return kUsesOfAPage * static_cast<double>(pages * plan.model.layers);
+    }
     const auto pages = static_cast<double>(schedule::divide_up(step.tokens(), page_tokens) * plan.model.layers);
     return kUsesOfAPage * pages * static_cast<double>(step.chunks() + 1) / 2;
 }
@@ -107,9 +135,6 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
     if (plan.run.device != DeviceKind::kCuda) {
         return "times are those of a GPU";
     }
-    if (schedule::StepShape(plan.model, plan.run).selects()) {
-        return "with --attention topk the pages that move depend on the data";
-    }
     if (const auto missing = missing_rate(profile, plan.run.compute)) {
         return fmt::format("hardware profile \"{}\" has no {}", profile.name, *missing);
     }
@@ -122,17 +147,20 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
 
 namespace {
 
-// How many sequences, and whether what only repeats in them is left out.
+// How many sequences, whether what only repeats in them is left out, and where lists of pages come from.
 struct Walked {
     std::int64_t sequences = 1;
     bool shortened = false;
+    ListSource lists = {};
 };
 
 Prediction simulate(const schedule::Plan& plan, Durations& durations, const Walked& walked, StepObserver* observer,
                     std::int64_t* left_out = nullptr) {
     const schedule::StepShape step(plan.model, plan.run);
+    const bool selects = walked.sequences > 0 && step.selects();
     Clock clock(plan, durations, observer);
-    issue::Issuer issuer(plan, clock);
+    AwaitedLists awaited(selects ? walked.lists.open(plan) : nullptr, clock);
+    issue::Issuer issuer(plan, clock, &awaited);
     if (observer != nullptr) {
         observer->begins(issuer);
     }
@@ -140,7 +168,7 @@ Prediction simulate(const schedule::Plan& plan, Durations& durations, const Walk
         if (number > 0) {
             clock.wait_idle();  // the sequence before still reads its tokens
         }
-        if (walked.shortened && !step.selects()) {
+        if (walked.shortened && !selects) {
             Shortcut shortcut(plan, issuer, clock);
             schedule::SequenceGenerator(step, number, walked.sequences, shortcut).generate();
             if (left_out != nullptr) {
@@ -155,6 +183,7 @@ Prediction simulate(const schedule::Plan& plan, Durations& durations, const Walk
     OptimizerPhase optimizer(issuer, clock);
     schedule::generate_optimizer(step, optimizer);
     Prediction prediction = clock.so_far();
+    prediction.lists = selects ? walked.lists.text() : "";
     const std::int64_t counted = std::max<std::int64_t>(1, walked.sequences);
     prediction.tokens = counted * step.tokens();
     prediction.model_flops = static_cast<double>(counted) * model_flops(plan.model, step.tokens());
@@ -174,8 +203,9 @@ Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, 
 
 }  // namespace
 
-Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer) {
-    return simulate(plan, profile, {.sequences = 1}, observer);
+Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer,
+                         const ListSource& lists) {
+    return simulate(plan, profile, {.sequences = 1, .lists = lists}, observer);
 }
 
 Prediction simulate_step(const schedule::Plan& plan, Durations& durations, std::int64_t sequences,
@@ -191,13 +221,18 @@ Prediction simulate_shortened(const schedule::Plan& plan, const HardwareProfile&
     return simulate(plan, profile, {.sequences = 1, .shortened = true}, nullptr, left_out);
 }
 
-Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile) {
-    return simulate_shortened(schedule::in_larger_pages(plan, largest_page(plan)), profile);
+Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile,
+                                    const ListSource& lists) {
+    return schedule::StepShape(plan.model, plan.run).selects()
+               ? simulate_step(plan, profile, nullptr, lists)
+               : simulate_shortened(schedule::in_larger_pages(plan, largest_page(plan)), profile);
 }
 
-Prediction predict_step(const schedule::Plan& plan, const HardwareProfile& profile) {
-    return page_uses(plan, plan.run.page_tokens) <= kMostOwnPageUses ? simulate_shortened(plan, profile)
-                                                                     : simulate_in_larger_pages(plan, profile);
+Prediction predict_step(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists) {
+    const bool selects = schedule::StepShape(plan.model, plan.run).selects();
+    return !selects && page_uses(plan, plan.run.page_tokens) <= kMostOwnPageUses
+               ? simulate_shortened(plan, profile)
+               : simulate_in_larger_pages(plan, profile, lists);
 }
 
 }  // namespace oomb::simulator

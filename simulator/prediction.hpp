@@ -9,6 +9,7 @@
 #include "runtime/core/hardware_profile.hpp"
 #include "runtime/schedule/operation.hpp"
 #include "runtime/schedule/plan.hpp"
+#include "simulator/page_lists.hpp"
 
 namespace oomb::simulator {
 
@@ -29,6 +30,10 @@ struct Prediction {
     double seconds = 0.0;                                   // of the step
     std::array<double, schedule::kPhases> phase_seconds{};  // of the compute engine, its waits counted; sum <= seconds
     double exposed_copy_seconds = 0.0;  // compute waited for a copy beyond its own readiness, as the backends count
+    // Top-K: compute waited for the host, which waited for lists, beyond what it waited for copies; and where the lists
+    // came from, empty where the step has none.
+    double list_wait_seconds = 0.0;
+    std::string lists;
     std::int64_t tokens = 0;
     double model_flops = 0.0;          // runtime/core/model_flops.hpp
     std::optional<double> peak_flops;  // per second, where the profile has it
@@ -43,15 +48,17 @@ struct Prediction {
     std::optional<double> flop_utilisation() const;
 };
 
-// Why no time is predicted for this plan: its device, lists of top-K pages, a rate that the profile lacks, or a step of
-// so many pages that predicting it would take minutes. Nothing: it can be.
+// Why no time is predicted for this plan: its device, a rate that the profile lacks, or a step of so many pages that
+// predicting it would take minutes. Nothing: it can be.
 std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const HardwareProfile& profile);
 
 // One sequence as long as planned, then the optimizer. Issues the very schedule that the trainer carries out.
 // Deterministic. Time and memory: every operation is issued once, none is kept. Throws FileError where the profile has
 // no rate for the plan's compute type.
-// `observer`, if there is one, sees all of them.
-Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer = nullptr);
+// `observer`, if there is one, sees all of them. Lists of top-K pages come from `lists`; attention over them is taken
+// at the rate of dense attention.
+Prediction simulate_step(const schedule::Plan& plan, const HardwareProfile& profile, StepObserver* observer = nullptr,
+                         const ListSource& lists = {});
 
 // The same over `sequences` sequences of the planned length, with times from elsewhere. `hardware` and `peak_flops`
 // stay empty.
@@ -59,20 +66,23 @@ Prediction simulate_step(const schedule::Plan& plan, Durations& durations, std::
                          StepObserver* observer = nullptr);
 
 // The same numbers up to rounding, from a walk that leaves out what only repeats (shortcut.hpp): `left_out`, if it is
-// not null, is told how many iterations over layers and windows.
+// not null, is told how many iterations over layers and windows. Where the step has lists nothing repeats: all of it is
+// walked through, with lists of the default model.
 Prediction simulate_shortened(const schedule::Plan& plan, const HardwareProfile& profile,
                               std::int64_t* left_out = nullptr);
 
 // The same step in the largest pages that its chunks and windows consist of (schedule::in_larger_pages): as many
 // operations, fewer pages each. Equal to simulate_step(), but for the rounding of a part of a page per layer, where
-// K/V pages in HBM end within a chunk or the last chunk is a short one; tests hold that to 0.5 %.
-Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile);
+// K/V pages in HBM end within a chunk or the last chunk is a short one; tests hold that to 0.5 %. A step with lists is
+// simulated as it is: lists name single pages.
+Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile,
+                                    const ListSource& lists = {});
 
 // The optimizer's phase alone: the least that it adds to a step, for of it only the fetches of the first shards run
 // earlier, and here they are done.
 Prediction simulate_optimizer(const schedule::Plan& plan, const HardwareProfile& profile);
 
 // What the programs print: simulate_step() where that takes up to some tenth of a second, else in larger pages.
-Prediction predict_step(const schedule::Plan& plan, const HardwareProfile& profile);
+Prediction predict_step(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists = {});
 
 }  // namespace oomb::simulator

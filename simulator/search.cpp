@@ -46,12 +46,13 @@ class Search::Cut {
 };
 
 Search::Search(const ModelShape& model, const RunConfiguration& asked, const Freedom& freedom,
-               const HardwareProfile& profile, Progress progress)
+               const HardwareProfile& profile, Progress progress, const Locality& locality)
     : model_(model),
       asked_(asked),
       freedom_(freedom),
       profile_(profile),
       progress_(std::move(progress)),
+      lists_{locality, nullptr},
       bound_(model, asked, profile) {}
 
 std::optional<Setting> Search::best(std::int64_t gpu_memory_bytes, std::int64_t host_memory_bytes) {
@@ -308,7 +309,7 @@ double Search::seconds_of(const schedule::Plan& plan) {
         0.0);
     if (is_new) {
         report();
-        found->second = simulate_in_larger_pages(plan, profile_).seconds;
+        found->second = simulate_in_larger_pages(plan, profile_, lists_).seconds;
     }
     return found->second;
 }

@@ -43,10 +43,11 @@ inline constexpr double kEqualTimes = 1e-3;
 // bounds; all are looked at from there on. Deterministic.
 class Search {
   public:
-    // `progress` is told the number of cuts and of simulated settings so far. Throws FileError as ComputeBound.
+    // `progress` is told the number of cuts and of simulated settings so far. Top-K: lists come from the model of
+    // `locality`, for another cut has others. Throws FileError as ComputeBound.
     using Progress = std::function<void(std::int64_t cuts, std::int64_t simulated)>;
     Search(const ModelShape& model, const RunConfiguration& asked, const Freedom& freedom,
-           const HardwareProfile& profile, Progress progress = {});
+           const HardwareProfile& profile, Progress progress = {}, const Locality& locality = default_locality());
 
     // The fastest setting within these budgets, nothing where none fits. Of settings with equal times the one whose K/V
     // pages leave HBM free. Searching again costs less.
@@ -95,6 +96,7 @@ class Search {
     const Freedom freedom_;
     const HardwareProfile& profile_;
     Progress progress_;
+    const ListSource lists_;
     ComputeBound bound_;
     std::map<std::int64_t, double> optimizer_seconds_;  // by shards in HBM
     // What the time of a step of this search depends on: cut; what is kept, where, and held; K/V pages and shards in
@@ -116,6 +118,7 @@ Freedom left_to_auto(const RunConfiguration& run);
 
 // The plan of a run as the programs carry it out: make_plan(), but with --device cuda what left_to_auto() names is set
 // for the least time on that machine. Where no time can be predicted, or nothing fits, it is make_plan()'s.
-schedule::Plan plan_for_time(const ModelShape& model, const RunConfiguration& run, const HardwareProfile& profile);
+schedule::Plan plan_for_time(const ModelShape& model, const RunConfiguration& run, const HardwareProfile& profile,
+                             const Locality& locality = default_locality());
 
 }  // namespace oomb::simulator

@@ -31,6 +31,15 @@ Json or_null(const std::optional<T>& value) {
 
 }  // namespace
 
+std::string list_note(const Prediction& prediction) {
+    return prediction.lists.empty()
+               ? ""
+               : fmt::format(
+                     "  (page lists: {})\n  (an estimate: attention over lists at the rate of dense attention; no GPU "
+                     "kernel for it has been measured)\n",
+                     prediction.lists);
+}
+
 std::string render_time(const Prediction& prediction) {
     std::string text = fmt::format("\ntime of a step, predicted for {}\n", prediction.hardware);
     text += row("step", format_duration(prediction.seconds), "",
@@ -41,6 +50,10 @@ std::string render_time(const Prediction& prediction) {
     }
     text += copy_row("host to device", prediction.of(Engine::kHostToDevice));
     text += copy_row("device to host", prediction.of(Engine::kDeviceToHost));
+    if (!prediction.lists.empty()) {
+        text += row("waiting for page lists", format_duration(prediction.list_wait_seconds), "",
+                    "compute, while the host waited for them");
+    }
     if (const auto hidden = prediction.hidden_copy_share()) {
         text += row("hidden behind compute", fmt::format("{:.1f} %", 100 * *hidden), "", "of copy time");
     }
@@ -49,6 +62,7 @@ std::string render_time(const Prediction& prediction) {
         text += row("model FLOP utilisation", fmt::format("{:.1f} %", 100 * *share), "",
                     fmt::format("of {:.1f} TFLOP/s", *prediction.peak_flops / kTera));
     }
+    text += list_note(prediction);
     text += "  (the profile's rates are those of large operations: small models and short chunks take longer)\n";
     return text;
 }
@@ -62,7 +76,7 @@ nlohmann::ordered_json time_json(const Prediction& prediction) {
         const Use use = prediction.of(engine);
         return Json{{"bytes", use.bytes}, {"busy_seconds", use.seconds}};
     };
-    return {{"hardware", prediction.hardware},
+    Json json = {{"hardware", prediction.hardware},
             {"seconds", seconds},
             {"tokens_per_second", prediction.tokens_per_second()},
             {"copies",
@@ -73,6 +87,10 @@ nlohmann::ordered_json time_json(const Prediction& prediction) {
             {"model_flops", prediction.model_flops},
             {"peak_flops_per_second", or_null(prediction.peak_flops)},
             {"flop_utilisation", or_null(prediction.flop_utilisation())}};
+    if (!prediction.lists.empty()) {
+        json["page_lists"] = {{"source", prediction.lists}, {"wait_seconds", prediction.list_wait_seconds}};
+    }
+    return json;
 }
 
 std::string plan_json(const schedule::Plan& plan, const std::optional<Prediction>& prediction) {

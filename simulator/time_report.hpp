@@ -13,6 +13,9 @@ namespace oomb::simulator {
 // utilisation.
 std::string render_time(const Prediction& prediction);
 
+// Top-K: where the lists came from and what of the time is an estimate, two lines; nothing for a step without lists.
+std::string list_note(const Prediction& prediction);
+
 // docs/plan-format.md, "time".
 nlohmann::ordered_json time_json(const Prediction& prediction);
 

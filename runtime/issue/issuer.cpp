@@ -1,6 +1,7 @@
 #include "runtime/issue/issuer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/core/error.hpp"
 
@@ -146,21 +147,8 @@ void Issuer::name_pages(IssuedOperation& issued) {
 std::shared_ptr<const PageLists> Issuer::read_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
                                                     std::int64_t history) const {
     require(source_ != nullptr, "page lists of layer {} are needed and nobody makes any", layer);
-    PageLists lists;
-    lists.length = plan_.run.top_k;
-    lists.lists = source_->page_lists(layer, first, count, lists_stored_);
-    require(std::ssize(lists.lists) == count * lists.length, "page lists: {} entries for {} query pages of {}",
-            lists.lists.size(), count, lists.length);
-    for (std::int64_t i = 0; i < std::ssize(lists.lists); ++i) {
-        const std::int32_t page = lists.lists[i], before = i % lists.length == 0 ? -1 : lists.lists[i - 1];
-        require(page > before && page < history,
-                "page list of query page {} of layer {}: found page {} after {}, allowed are ascending ones below {}",
-                first + i / lists.length, layer, page, before, history);
-    }
-    lists.pages = lists.lists;
-    std::sort(lists.pages.begin(), lists.pages.end());
-    lists.pages.erase(std::unique(lists.pages.begin(), lists.pages.end()), lists.pages.end());
-    return std::make_shared<const PageLists>(std::move(lists));
+    return std::make_shared<const PageLists>(checked_lists(source_->page_lists(layer, first, count, lists_stored_),
+                                                           layer, first, count, plan_.run.top_k, history));
 }
 
 void Issuer::track(const Operation& operation, const Grant& grant, PageUse use) {

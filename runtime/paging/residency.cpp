@@ -1,5 +1,7 @@
 #include "runtime/paging/residency.hpp"
 
+#include <algorithm>
+
 #include "runtime/core/error.hpp"
 
 namespace oomb::paging {
@@ -13,8 +15,9 @@ void Grant::clear() {
     freed_host.clear();
 }
 
-Residency::Residency(const ResidencyShape& shape)
+Residency::Residency(const ResidencyShape& shape, const NextUses* next_uses)
     : shape_(shape),
+      next_uses_(next_uses),
       hbm_(shape.hbm_frames),
       host_(shape.host_frames),
       pages_(shape.layers * shape.pages_per_layer),
@@ -156,9 +159,9 @@ void Residency::release(std::int64_t index, Grant& grant) {
 
 std::int32_t Residency::take_hbm_frame(std::int64_t index) {
     if (!hbm_.has_free()) {
-        require(!evictable_.empty() && last_request_[evictable_.oldest()] != request_number_,
-                "{} pages: a request needs more than the {} HBM frames", name_of(shape_.page_class), shape_.hbm_frames);
-        const std::int32_t frame = evictable_.oldest();
+        const std::int32_t frame = victim();
+        require(frame >= 0, "{} pages: a request needs more than the {} HBM frames", name_of(shape_.page_class),
+                shape_.hbm_frames);
         Page& victim = pages_[page_in_[frame]];
         require(!victim.newer_in_hbm, "{} page {}: evicted before it was written back", name_of(shape_.page_class),
                 page_in_[frame]);
@@ -171,6 +174,39 @@ std::int32_t Residency::take_hbm_frame(std::int64_t index) {
     page_in_[frame] = index;
     touch(index);
     return frame;
+}
+
+// The frame that makes room, negative where each is of the present request.
+std::int32_t Residency::victim() {
+    if (next_uses_ == nullptr) {
+        const bool any = !evictable_.empty() && last_request_[evictable_.oldest()] != request_number_;
+        return any ? evictable_.oldest() : -1;
+    }
+    if (victims_of_request_ != request_number_) {
+        find_victims();
+    }
+    if (victims_.empty()) {
+        return -1;
+    }
+    std::pop_heap(victims_.begin(), victims_.end());
+    const std::int32_t frame = victims_.back().frame;
+    victims_.pop_back();
+    return frame;
+}
+
+// Next uses of pages do not change within a request, so one look at them serves all that it evicts.
+void Residency::find_victims() {
+    victims_of_request_ = request_number_;
+    victims_.clear();
+    std::int64_t age = 0;
+    for (std::int32_t frame = evictable_.empty() ? -1 : evictable_.oldest(); frame >= 0;
+         frame = evictable_.after(frame)) {
+        const std::int64_t page = page_in_[frame];
+        if (last_request_[frame] != request_number_ && !pages_[page].newer_in_hbm) {
+            victims_.push_back({next_uses_->next_use(page % shape_.layers, page / shape_.layers), --age, frame});
+        }
+    }
+    std::make_heap(victims_.begin(), victims_.end());
 }
 
 void Residency::touch(std::int64_t index) {

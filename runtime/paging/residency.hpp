@@ -5,6 +5,7 @@
 // schedule: the trainer before it hands the operation to its engine, the simulator before it gives it a time. It
 // touches no memory and knows no device.
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -47,9 +48,19 @@ struct Grant {
     void clear();  // keeps the vectors' memory
 };
 
+// When pages are needed again, as far as somebody knows: the order of eviction of who compares policies
+// (simulator/policies.hpp). Runs evict the page whose last use is the oldest.
+class NextUses {
+  public:
+    virtual ~NextUses() = default;
+    // On any scale that grows with time; of equals the page whose last use is the oldest goes first.
+    virtual std::int64_t next_use(std::int64_t layer, std::int64_t page) const = 0;
+};
+
 class Residency {
   public:
-    explicit Residency(const ResidencyShape& shape);
+    // With `next_uses`, which outlives it, the page that is needed last makes room, else the least recently used one.
+    explicit Residency(const ResidencyShape& shape, const NextUses* next_uses = nullptr);
 
     // Frames of a request's pages stay valid until a later request evicts or releases them; the hazard tracker orders
     // the next user of a frame after the earlier ones. Throws InternalError when the schedule breaks a rule: reads a
@@ -74,7 +85,8 @@ class Residency {
     const ResidencyShape& shape() const { return shape_; }
     const FramePool& pool(Tier tier) const { return tier == Tier::kHbm ? hbm_ : host_; }
     std::int64_t alive_pages() const { return alive_; }
-    // Host bytes of its tables, none of which grows: kPageRecord_bytes and kFrameStateRecord_bytes.
+    // Host bytes of its tables, none of which grows: kPageRecord_bytes and kFrameStateRecord_bytes. What an order by
+    // next uses takes besides is not counted.
     std::int64_t table_bytes() const;
 
   private:
@@ -95,8 +107,18 @@ class Residency {
     void release(std::int64_t index, Grant& grant);
     std::int32_t take_hbm_frame(std::int64_t index);
     void touch(std::int64_t index);
+    std::int32_t victim();
+    void find_victims();
+
+    struct Victim {
+        std::int64_t next_use = 0;
+        std::int64_t age = 0;  // larger: used longer ago
+        std::int32_t frame = 0;
+        auto operator<=>(const Victim&) const = default;
+    };
 
     ResidencyShape shape_;
+    const NextUses* next_uses_;
     FramePool hbm_, host_;
     std::vector<Page> pages_;            // by index * layers + layer: the order of birth
     std::vector<std::int64_t> page_in_;  // HBM frame -> page
@@ -105,6 +127,8 @@ class Residency {
     std::uint64_t cache_used_ = 0;
     std::vector<std::uint64_t> last_request_;  // HBM frame -> request that used it last
     std::int64_t alive_ = 0;
+    std::vector<Victim> victims_;           // with next_uses_: a heap of what the present request may evict
+    std::uint64_t victims_of_request_ = 0;  // the request that it is of
 
     static constexpr std::int64_t kFreeListEntry_bytes = sizeof(std::int32_t);
     static_assert(sizeof(decltype(page_in_)::value_type) + sizeof(LruList::Link) +

@@ -41,4 +41,34 @@ void append_record_line(const TraceRecord& record, std::string& lines) {
                    record.pages);
 }
 
+namespace {
+
+// Ascending pages as ranges: "0 3-7 12".
+void append_ranges(const std::int32_t* pages, std::int64_t count, std::string& text) {
+    for (std::int64_t i = 0; i < count;) {
+        std::int64_t end = i + 1;
+        while (end < count && pages[end] == pages[end - 1] + 1) {
+            ++end;
+        }
+        fmt::format_to(std::back_inserter(text), "{}{}", i == 0 ? "" : " ", pages[i]);
+        if (end - i > 1) {
+            fmt::format_to(std::back_inserter(text), "-{}", pages[end - 1]);
+        }
+        i = end;
+    }
+}
+
+}  // namespace
+
+void append_lists_line(const ListsRecord& record, std::string& lines) {
+    fmt::format_to(std::back_inserter(lines), "{{\"sequence\":{},\"layer\":{},\"query_page\":{},\"lists\":[",
+                   record.sequence, record.layer, record.query_page);
+    for (std::int64_t i = 0; i < std::ssize(record.lists); i += record.length) {
+        lines += i == 0 ? "\"" : ",\"";
+        append_ranges(record.lists.data() + i, record.length, lines);
+        lines += "\"";
+    }
+    lines += "]}\n";
+}
+
 }  // namespace oomb::trace

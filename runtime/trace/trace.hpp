@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +17,7 @@
 namespace oomb::trace {
 
 inline constexpr std::string_view kTraceFormat = "oomb-trace";
-inline constexpr int kTraceFormatVersion = 1;
+inline constexpr int kTraceFormatVersion = 2;
 
 // What the first line says beside format, version and the names of engines and kinds.
 struct TraceHeader {
@@ -39,10 +40,24 @@ struct TraceRecord {
     bool operator==(const TraceRecord&) const = default;
 };
 
+// Top-K: the pages that each query page of a group attends to (docs/topk.md), once per group and sequence, when the
+// first operation on them is issued. The gradient phase uses the same lists.
+struct ListsRecord {
+    std::int64_t step = 0;
+    std::int64_t sequence = 0;  // within the optimizer step
+    std::int64_t layer = 0;
+    std::int64_t query_page = 0;      // of the sequence, the group's first
+    std::int64_t length = 0;          // pages of each list
+    std::vector<std::int32_t> lists;  // [query pages, length], each ascending, all before the first query page
+
+    bool operator==(const ListsRecord&) const = default;
+};
+
 // Lines, each with its newline. A record's step is not in its own line, but in the step line before it.
 std::string header_line(const TraceHeader& header);
 std::string step_line(std::int64_t step);
 void append_record_line(const TraceRecord& record, std::string& lines);
+void append_lists_line(const ListsRecord& record, std::string& lines);
 
 // Reads a trace from begin to end in the memory of one line. Throws FileError, naming file, line and what was found:
 // another format or version, other engines or kinds than this program's, anything that is no record. A last line
@@ -53,6 +68,8 @@ class TraceReader {
 
     const TraceHeader& header() const { return header_; }
     bool next(TraceRecord& record);  // false at the end
+    // Called by next() for each line of lists that stands before the record; may be empty.
+    std::function<void(ListsRecord&&)> on_lists;
     bool truncated() const { return truncated_; }
     std::int64_t lines() const { return line_; }  // whole ones read so far
 
@@ -74,6 +91,7 @@ class TraceReader {
 struct Trace {
     TraceHeader header;
     std::vector<TraceRecord> records;
+    std::vector<ListsRecord> lists;
     bool truncated = false;
 };
 Trace read_trace(const std::filesystem::path& path);

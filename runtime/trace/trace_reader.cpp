@@ -1,5 +1,6 @@
 #include <charconv>
 #include <limits>
+#include <utility>
 
 #include "runtime/core/error.hpp"
 #include "runtime/trace/names.hpp"
@@ -9,6 +10,9 @@ namespace oomb::trace {
 namespace {
 
 constexpr std::int64_t kMostLine_bytes = std::int64_t{16} << 20;
+constexpr std::int64_t kMostListed = std::int64_t{1}
+                                     << 22;  // pages that one line's lists name: a few letters name many
+constexpr std::int64_t kMostQueryPage = std::int64_t{1} << 31;
 constexpr std::int64_t kMost_ns = std::int64_t{1} << 62;  // begin + duration stays a 64-bit number
 
 schedule::OperationId read_id(const JsonNode& node) {
@@ -75,6 +79,63 @@ bool take_record(std::string_view line, TraceRecord& record) {
     record.engine = static_cast<schedule::Engine>(engine);
     record.end_ns = record.begin_ns + duration;
     return at == line.size();
+}
+
+// "0 3-7 12": appends the pages, each beyond the one before and below `end`.
+void read_ranges(const JsonNode& node, std::int64_t end, std::vector<std::int32_t>& pages) {
+    const std::string text = node.as_string();
+    const char *at = text.data(), *const stop = at + text.size();
+    const auto read = [&](std::int64_t least) {
+        std::int64_t page = 0;
+        const auto [next, error] = std::from_chars(at, stop, page);
+        if (error != std::errc{} || page < least || page >= end) {
+            node.refuse(fmt::format("ascending pages below {}, as \"0 3-7 12\"", end));
+        }
+        at = next;
+        return page;
+    };
+    for (std::int64_t before = -1; at != stop || before < 0;) {
+        const std::int64_t first = read(before + 1);
+        before = first;
+        if (at != stop && *at == '-') {
+            ++at;
+            before = read(first + 1);
+        }
+        if (std::ssize(pages) + before - first >= kMostListed) {
+            node.refuse(fmt::format("lists that name at most {} pages in a line", kMostListed));
+        }
+        for (std::int64_t page = first; page <= before; ++page) {
+            pages.push_back(static_cast<std::int32_t>(page));
+        }
+        if (at != stop && (*at++ != ' ' || at == stop)) {
+            node.refuse("pages with one blank between them, as \"0 3-7 12\"");
+        }
+    }
+}
+
+ListsRecord read_lists(const JsonNode& node, std::int64_t step) {
+    constexpr std::size_t kKeys = 4;
+    if (node.value().size() != kKeys) {
+        node.refuse("sequence, layer, query_page and lists");
+    }
+    ListsRecord record;
+    record.step = step;
+    record.sequence = node.at("sequence").as_integer(0, (std::int64_t{1} << 12) - 1);
+    record.layer = node.at("layer").as_integer(0, (std::int64_t{1} << 9) - 1);
+    record.query_page = node.at("query_page").as_integer(1, kMostQueryPage);
+    const JsonNode lists = node.at("lists");
+    if (lists.as_array().size() == 0) {
+        lists.refuse("a list for each query page of the group");
+    }
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+        const std::int64_t before = std::ssize(record.lists);
+        read_ranges(lists.item(i), record.query_page, record.lists);
+        record.length = i == 0 ? std::ssize(record.lists) : record.length;
+        if (std::ssize(record.lists) - before != record.length) {
+            lists.item(i).refuse(fmt::format("{} pages, as many as the line's first list has", record.length));
+        }
+    }
+    return record;
 }
 
 void check_names(const JsonNode& node, const std::vector<std::string>& expected) {
@@ -152,8 +213,18 @@ bool TraceReader::next(TraceRecord& record) {
             record = read_record(node, step_);
             return true;
         }
-        if (node.as_object().value().size() != 1) {
-            node.refuse("a step line or the array of an operation");
+        if (node.as_object().has("lists")) {
+            if (step_ == 0) {
+                node.refuse("a step before its lists");
+            }
+            ListsRecord lists = read_lists(node, step_);
+            if (on_lists) {
+                on_lists(std::move(lists));
+            }
+            continue;
+        }
+        if (json.size() != 1) {
+            node.refuse("a step line, a line of lists or the array of an operation");
         }
         step_ = node.at("step").as_integer(step_ + 1);
     }
@@ -164,6 +235,7 @@ Trace read_trace(const std::filesystem::path& path) {
     TraceReader reader(path);
     Trace trace;
     trace.header = reader.header();
+    reader.on_lists = [&](ListsRecord&& lists) { trace.lists.push_back(std::move(lists)); };
     for (TraceRecord record; reader.next(record);) {
         trace.records.push_back(record);
     }

@@ -8,6 +8,7 @@
 #include "simulator/explain.hpp"
 #include "simulator/parallel.hpp"
 #include "simulator/search.hpp"
+#include "simulator/time_report.hpp"
 
 namespace oomb::simulator {
 namespace {
@@ -95,6 +96,7 @@ class Best {
           types_(types),
           asked_(types.front()),
           profile_(profile_of(flags, asked_.device)),
+          lists_(list_source(flags, asked_)),
           model_(read_model_shape(flags.run.model)) {}
 
     ExitCode run() {
@@ -105,7 +107,7 @@ class Best {
         std::optional<Setting> best, as_asked;
         std::optional<Search> search;
         for (const RunConfiguration& types : types_) {
-            Search other(model_, types, freedom_, profile_, Ticker(call_));
+            Search other(model_, types, freedom_, profile_, Ticker(call_), lists_.locality);
             const auto found = other.best(asked_.gpu_memory_bytes, asked_.host_memory_bytes);
             if (&types == &types_.front()) {
                 as_asked = found;
@@ -125,7 +127,7 @@ class Best {
         make_front(*best, *search);
         for_each_in_parallel(rows_.size() + front_.size(), [&](std::size_t i) {
             Row& row = i < rows_.size() ? rows_[i] : front_[i - rows_.size()];
-            row.prediction = predict_step(row.plan, profile_);
+            row.prediction = predict_step(row.plan, profile_, lists_);
         });
         print(*best);
         write_json(flags_.json_path, json(*best));
@@ -283,7 +285,8 @@ class Best {
                                      format_bytes_short(row.plan.peak_bytes(Tier::kHbm)),
                                      format_bytes_short(row.plan.peak_bytes(Tier::kHost)));
         }
-        call_.out << "  (exposed: of the phases, what compute waits for copies)\n";
+        call_.out << "  (exposed: of the phases, what compute waits for copies)\n"
+                  << list_note(rows_.front().prediction);
         for (const Row& row : rows_) {
             if (&row != &rows_.front()) {
                 call_.out << fmt::format("  {}: {}; {}\n", row.name, setting_text(row.plan.asked), difference(row));
@@ -352,6 +355,7 @@ class Best {
     const std::vector<RunConfiguration>& types_;
     const RunConfiguration asked_;
     const HardwareProfile profile_;
+    const ListSource lists_;
     const ModelShape model_;
     std::vector<Row> rows_;   // the best and what it is compared with
     std::vector<Row> front_;  // named by their settings

@@ -19,8 +19,39 @@ void add_plan_flags(CLI::App& app, PlanFlags& flags, const std::string& what_jso
         ->type_name("NAME|FILE")
         ->default_str("h200_sxm")
         ->group("Output");
+    app.add_option("--locality", flags.locality,
+                   "--attention topk: which pages lists name, as numbers of the model (sink, recency, zipf) or a file of "
+                   "oomb-plan locality; default: as fitted on SmolLM2-135M")
+        ->type_name("S,R,Z|FILE")
+        ->group("Output");
     app.final_callback([&flags] { take_budgets_of(flags.hardware, flags.run); });
     app.add_option("--json", flags.json_path, what_json_gets)->type_name("FILE")->group("Output");
+}
+
+void add_page_trace_flag(CLI::App& app, PlanFlags& flags) {
+    app.add_option("--page-trace", flags.page_trace,
+                   "--attention topk: the lists that this trace recorded (oomb-train --trace), of the same run")
+        ->type_name("FILE")
+        ->group("Output");
+}
+
+ListSource list_source(const PlanFlags& flags, const RunConfiguration& run) {
+    for (const auto& [name, value] : {std::pair{"--locality", &flags.locality}, {"--page-trace", &flags.page_trace}}) {
+        if (!value->empty() && run.attention != AttentionMode::kTopK) {
+            fail<UsageError>("{}: found {}, but lists of pages need --attention topk --top-k K", name, *value);
+        }
+    }
+    if (!flags.locality.empty() && !flags.page_trace.empty()) {
+        fail<UsageError>("--locality and --page-trace: lists come from one of them; leave one out");
+    }
+    ListSource source;
+    if (!flags.locality.empty()) {
+        source.locality = read_locality(flags.locality);
+    }
+    if (!flags.page_trace.empty()) {
+        source.recorded = std::make_shared<const PageTrace>(read_page_trace(flags.page_trace));
+    }
+    return source;
 }
 
 HardwareProfile profile_of(const PlanFlags& flags, DeviceKind device) {

@@ -27,15 +27,26 @@ ExitCode max_context(const Call& call);
 ExitCode sweep(const Call& call);
 ExitCode timeline(const Call& call);
 ExitCode replay(const Call& call);
+ExitCode policies(const Call& call);
+ExitCode locality(const Call& call);
 
 struct PlanFlags {
     RunFlags run;
     std::string hardware;   // a known machine or a file; empty: default_hardware()
     std::string json_path;  // empty: not given
+    std::string locality;   // three numbers or a file; empty: default_locality()
+    std::string page_trace;  // empty: not given
 };
 
 // The flags of the run, --hardware and --json, with --device cuda as the default. `flags` outlives `app`.
 void add_plan_flags(CLI::App& app, PlanFlags& flags, const std::string& what_json_gets);
+
+// --page-trace, for sub-commands that look at one run as it is given.
+void add_page_trace_flag(CLI::App& app, PlanFlags& flags);
+
+// Where lists of top-K pages come from. UsageError where they are given and `run` is dense; as read_locality() and
+// read_page_trace().
+ListSource list_source(const PlanFlags& flags, const RunConfiguration& run);
 
 HardwareProfile profile_of(const PlanFlags& flags, DeviceKind device);
 

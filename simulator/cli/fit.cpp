@@ -21,7 +21,9 @@ constexpr const char* kDescription =
     "  oomb-plan max-context [flags]  the longest context that fits, with its time\n"
     "  oomb-plan sweep [flags]        contexts x chunks x windows x budgets, as a table, CSV or JSON\n"
     "  oomb-plan timeline [flags]     a step, simulated or recorded, as a page or for Perfetto\n"
-    "  oomb-plan replay [flags]       a recorded run again, under other windows, budgets or bandwidths";
+    "  oomb-plan replay [flags]       a recorded run again, under other windows, budgets or bandwidths\n"
+    "  oomb-plan policies [flags]     which pages stay in GPU memory: what runs, beside the best there is\n"
+    "  oomb-plan locality [flags]     which pages the lists of a recorded top-K run name";
 constexpr const char* kFooter =
     "Tokens: K is 1,024, M is 1,048,576. Sizes: KiB, MiB, GiB, TiB are powers of 1024; KB, MB, GB, TB powers of 1000.\n"
     "\n"
@@ -45,7 +47,8 @@ ExitCode print(const FitFlags& fit_flags, const Call& call) {
     }
     const HardwareProfile profile = profile_of(all_flags, run.device);
     const ModelShape model = read_model_shape(flags.model);
-    const schedule::Plan plan = plan_for_time(model, run, profile);
+    const ListSource lists = list_source(all_flags, run);
+    const schedule::Plan plan = plan_for_time(model, run, profile, lists.locality);
     const Limits limits{free_memory_limit_bytes(flags).value_or(0)};
     print_remarks(call, plan);
     const std::vector<Excess> excesses = excesses_of(plan, limits);
@@ -55,7 +58,8 @@ ExitCode print(const FitFlags& fit_flags, const Call& call) {
         if (const auto reason = why_unpredictable(plan, profile)) {
             time = fmt::format("\ntime of a step: not predicted, {}\n", *reason);
         } else {
-            prediction = fit_flags.exact ? simulate_step(plan, profile) : predict_step(plan, profile);
+            prediction =
+                fit_flags.exact ? simulate_step(plan, profile, nullptr, lists) : predict_step(plan, profile, lists);
             time = render_time(*prediction);
         }
     }
@@ -83,6 +87,7 @@ ExitCode fit(const Call& call) {
     FitFlags flags;
     prepare_command_line(app, kFooter);
     add_plan_flags(app, flags.plan, "also write the plan to this file (docs/plan-format.md), whether it fits or not");
+    add_page_trace_flag(app, flags.plan);
     app.add_flag("--exact", flags.exact,
                  "predict the time of a long step in its own pages too, seconds to minutes of work for what differs "
                  "by less than 0.5 %")

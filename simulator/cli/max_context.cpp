@@ -51,6 +51,7 @@ class MaxContext {
     MaxContext(const PlanFlags& flags, const CLI::App& app, const Call& call)
         : flags_(flags), app_(app), call_(call), asked_(asked()) {
         profile_ = profile_of(flags_, asked_.device);
+        lists_ = list_source(flags_, asked_);
         model_ = read_model_shape(flags_.run.model);
     }
 
@@ -117,12 +118,12 @@ class MaxContext {
             return;
         }
         run.context_tokens = chunks * run.chunk_tokens;
-        Found found{mode.name, plan_for_time(model_, run, profile_), std::nullopt, {}};
+        Found found{mode.name, plan_for_time(model_, run, profile_, lists_.locality), std::nullopt, {}};
         if (chunks == most) {
             found.limiting_flag = limit.flag;
         }
         if (!why_unpredictable(found.plan, profile_)) {
-            found.prediction = predict_step(found.plan, profile_);
+            found.prediction = predict_step(found.plan, profile_, lists_);
         }
         found_.push_back(std::move(found));
     }
@@ -182,6 +183,7 @@ class MaxContext {
     const Call& call_;
     const RunConfiguration asked_;
     HardwareProfile profile_;
+    ListSource lists_;
     ModelShape model_;
     std::vector<Found> found_;
 };

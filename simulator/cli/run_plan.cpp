@@ -18,8 +18,9 @@ struct Command {
     std::string_view name;
     ExitCode (*run)(const Call& call);
 };
-constexpr Command kCommands[] = {{"fit", fit},     {"best", best},         {"max-context", max_context},
-                                 {"sweep", sweep}, {"timeline", timeline}, {"replay", replay}};
+constexpr Command kCommands[] = {{"fit", fit},           {"best", best},         {"max-context", max_context},
+                                 {"sweep", sweep},       {"timeline", timeline}, {"replay", replay},
+                                 {"policies", policies}, {"locality", locality}};
 
 // A word in the place of a sub-command that is none.
 [[noreturn]] void refuse_command(std::string_view word) {

@@ -118,7 +118,8 @@ class Recorder : public StepObserver {
 
 }  // namespace
 
-timeline::Timeline simulated_timeline(const schedule::Plan& plan, const HardwareProfile& profile) {
+timeline::Timeline simulated_timeline(const schedule::Plan& plan, const HardwareProfile& profile,
+                                      const ListSource& lists) {
     const BuildInfo& build = build_info();
     timeline::Timeline timeline{.program = fmt::format("oomb-plan {} ({})", build.version, build.commit),
                                 .device = profile.name,
@@ -126,7 +127,7 @@ timeline::Timeline simulated_timeline(const schedule::Plan& plan, const Hardware
                                 .plan = Json::parse(schedule::to_json(plan)),
                                 .step = 1};
     Recorder recorder(timeline);
-    simulate_step(plan, profile, &recorder);
+    simulate_step(plan, profile, &recorder, lists);
     recorder.finish(plan);
     return timeline;
 }

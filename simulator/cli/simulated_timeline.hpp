@@ -3,6 +3,7 @@
 
 #include "runtime/core/hardware_profile.hpp"
 #include "runtime/schedule/plan.hpp"
+#include "simulator/page_lists.hpp"
 #include "timeline/timeline.hpp"
 
 namespace oomb::simulator {
@@ -10,6 +11,7 @@ namespace oomb::simulator {
 // Memory in use, in both tiers: buffers that live from step to step, working buffers while they hold something, frames
 // that hold a page. A point per operation that changes it, at the operation's begin on its engine.
 // Throws as simulate_step does. Memory grows with the operations of the step, some 100 bytes each.
-timeline::Timeline simulated_timeline(const schedule::Plan& plan, const HardwareProfile& profile);
+timeline::Timeline simulated_timeline(const schedule::Plan& plan, const HardwareProfile& profile,
+                                      const ListSource& lists = {});
 
 }  // namespace oomb::simulator

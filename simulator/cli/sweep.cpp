@@ -16,9 +16,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kDescription =
-    "Plans and times every combination of the values that --context, --chunk, --window, --gpu-memory and "
-    "--host-memory\n"
-    "list, separated by commas. All other flags are as for oomb-plan fit.";
+    "Plans and times every combination of the values that --context, --chunk, --window, --top-k, --gpu-memory and\n"
+    "--host-memory list, separated by commas. All other flags are as for oomb-plan fit.";
 constexpr const char* kFooter =
     "Exit code: 0 something fits; 1 failed; 2 wrong usage; 3 nothing fits.\n"
     "\n"
@@ -48,8 +47,8 @@ std::vector<std::string> values_of(const std::string& list) {
 // Every combination, the first list slowest.
 std::vector<RunFlags> combinations_of(const RunFlags& flags) {
     std::vector<RunFlags> points{flags};
-    for (std::string RunFlags::*member :
-         {&RunFlags::context, &RunFlags::chunk, &RunFlags::window, &RunFlags::gpu_memory, &RunFlags::host_memory}) {
+    for (std::string RunFlags::*member : {&RunFlags::context, &RunFlags::chunk, &RunFlags::window, &RunFlags::top_k,
+                                          &RunFlags::gpu_memory, &RunFlags::host_memory}) {
         const std::vector<std::string> values = values_of(flags.*member);
         if (std::ssize(points) * std::ssize(values) > kMostPoints) {
             fail<UsageError>("--context, --chunk and the others list more than {} combinations; list fewer values",
@@ -139,14 +138,15 @@ ExitCode run(const PlanFlags& flags, const std::string& csv_path, const Call& ca
     const HardwareProfile profile = profile_of(flags, first.device);
     require_times(call.program, first, profile);
     const ModelShape model = read_model_shape(flags.run.model);
+    const ListSource lists = list_source(flags, first);
     std::vector<Point> points(combinations.size());
     for_each_in_parallel(points.size(), [&](std::size_t i) {
         Point& point = points[i];
         point.flags = combinations[i];
-        point.plan = plan_for_time(model, to_run_configuration(point.flags), profile);
+        point.plan = plan_for_time(model, to_run_configuration(point.flags), profile, lists.locality);
         point.fits = shortfalls(point.plan).empty();
         if (point.fits && !why_unpredictable(point.plan, profile)) {
-            point.prediction = simulate_in_larger_pages(point.plan, profile);
+            point.prediction = simulate_in_larger_pages(point.plan, profile, lists);
         }
     });
     const auto command = [&](const Point& point) {

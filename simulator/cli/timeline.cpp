@@ -129,7 +129,8 @@ ExitCode show_simulated(const TimelineFlags& flags, const Call& call) {
     const RunConfiguration run = to_run_configuration(flags.plan.run);
     const HardwareProfile profile = profile_of(flags.plan, run.device);
     require_times(call.program, run, profile);
-    const schedule::Plan plan = plan_for_time(read_model_shape(flags.plan.run.model), run, profile);
+    const ListSource lists = list_source(flags.plan, run);
+    const schedule::Plan plan = plan_for_time(read_model_shape(flags.plan.run.model), run, profile, lists.locality);
     print_remarks(call, plan);
     const Limits limits{free_memory_limit_bytes(flags.plan.run).value_or(0)};
     if (const auto excesses = excesses_of(plan, limits); !excesses.empty()) {
@@ -140,7 +141,7 @@ ExitCode show_simulated(const TimelineFlags& flags, const Call& call) {
         fail<UnsupportedError>("no timeline: {}", *reason);
     }
     const std::string title = fmt::format("{} on {}", model_name(flags.plan.run.model), profile.name);
-    return show(simulated_timeline(plan, profile), title, flags, call.out);
+    return show(simulated_timeline(plan, profile, lists), title, flags, call.out);
 }
 
 // --from says what ran, the flags of a run what would.
@@ -169,6 +170,7 @@ ExitCode timeline(const Call& call) {
     TimelineFlags flags;
     prepare_command_line(app, kFooter);
     add_plan_flags(app, flags.plan, "");
+    add_page_trace_flag(app, flags.plan);
     app.remove_option(app.get_option("--json"));
     app.get_option("--model")->required(false);
     app.get_option("--context")->required(false);

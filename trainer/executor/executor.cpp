@@ -59,7 +59,12 @@ void check_sequence(const SequenceView& sequence, std::int64_t context) {
 }  // namespace
 
 Executor::Executor(const schedule::Plan& plan, Backend& backend, const std::atomic<bool>* stop)
-    : plan_(plan), backend_(backend), stop_(stop), counter_(plan, backend), issuer_(plan, counter_, &backend) {}
+    : plan_(plan),
+      backend_(backend),
+      stop_(stop),
+      counter_(plan, backend),
+      lists_(schedule::StepShape(plan.model, plan.run), backend),
+      issuer_(plan, counter_, &lists_) {}
 
 StepResult Executor::compute_gradients(std::span<const SequenceView> sequences, StepSettings settings) {
     StepResult result;
@@ -101,6 +106,7 @@ void Executor::update_weights() {
 void Executor::run_sequence(const SequenceView& sequence, std::int64_t index, std::int64_t count) {
     backend_.wait_idle();  // the sequence before still reads its tokens
     backend_.set_sequence(sequence.tokens, sequence.targets);
+    lists_.begin_sequence(index);
     RunConfiguration run = plan_.run;
     run.context_tokens = static_cast<std::int64_t>(sequence.tokens.size());
     const schedule::StepShape step(plan_.model, run);

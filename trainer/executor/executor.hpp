@@ -2,12 +2,15 @@
 // Carries out optimizer steps: the schedule through the issuer to a backend.
 
 #include <atomic>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/issue/issuer.hpp"
 #include "trainer/executor/backend.hpp"
 #include "trainer/executor/copy_counter.hpp"
+#include "trainer/executor/list_tap.hpp"
 
 namespace oomb::trainer {
 
@@ -46,6 +49,9 @@ class Executor {
     const issue::Issuer& issuer() const { return issuer_; }
     // What the schedule asked a copy engine to move, since the start.
     const issue::Movement& scheduled(schedule::Engine engine) const { return counter_.total(engine); }
+    // Top-K: called with the lists of each group of query pages, before the first operation on them is issued, from the
+    // thread that calls compute_gradients().
+    void on_lists(std::function<void(const GroupLists&)> listener) { lists_.on_lists = std::move(listener); }
 
   private:
     void run_sequence(const SequenceView& sequence, std::int64_t index, std::int64_t count);
@@ -55,6 +61,7 @@ class Executor {
     Backend& backend_;
     const std::atomic<bool>* stop_;
     CopyCounter counter_;  // between the issuer and the backend
+    ListTap lists_;        // between the backend and the issuer
     issue::Issuer issuer_;
     bool gradients_ready_ = false;  // and the optimizer's first shards are fetched
 };

@@ -38,11 +38,13 @@ void TraceFile::begin(const schedule::Plan& plan, const std::string& device) {
 }
 
 void TraceFile::begin_step(std::int64_t step) {
+    const std::lock_guard lock(mutex_);
     lines_ += trace::step_line(step);
 }
 
 // Begin and end are rounded each for itself, so operations that touch still touch.
 void TraceFile::write(const OperationRecord& record) {
+    const std::lock_guard lock(mutex_);
     trace::append_record_line({.id = record.operation->id,
                                .engine = record.operation->engine,
                                .begin_ns = nanoseconds(record.begin_seconds),
@@ -51,11 +53,29 @@ void TraceFile::write(const OperationRecord& record) {
                                .pages = record.pages},
                               lines_);
     if (lines_.size() >= kBuffer_bytes) {
-        flush();
+        write_out();
+    }
+}
+
+void TraceFile::write(const GroupLists& lists) {
+    const std::lock_guard lock(mutex_);
+    trace::append_lists_line({.sequence = lists.sequence,
+                              .layer = lists.layer,
+                              .query_page = lists.query_page,
+                              .length = lists.length,
+                              .lists = {lists.lists.begin(), lists.lists.end()}},
+                             lines_);
+    if (lines_.size() >= kBuffer_bytes) {
+        write_out();
     }
 }
 
 void TraceFile::flush() {
+    const std::lock_guard lock(mutex_);
+    write_out();
+}
+
+void TraceFile::write_out() {
     file_.write(std::exchange(lines_, {}));
 }
 

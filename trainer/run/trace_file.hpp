@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <mutex>
 #include <string>
 
 #include "runtime/schedule/plan.hpp"
 #include "runtime/trace/trace.hpp"
 #include "trainer/executor/backend.hpp"
+#include "trainer/executor/list_tap.hpp"
 #include "trainer/weights/output_file.hpp"
 
 namespace oomb::trainer {
@@ -24,12 +26,17 @@ class TraceFile {
     // Once, before everything else.
     void begin(const schedule::Plan& plan, const std::string& device);
     void begin_step(std::int64_t step);
-    void write(const OperationRecord& record);  // from one thread at a time; throws FileError, as all of these
+    // From any thread. Throw FileError, as all of these.
+    void write(const OperationRecord& record);
+    void write(const GroupLists& lists);
     void flush();
 
   private:
     static constexpr std::size_t kBuffer_bytes = std::size_t{1} << 20;
 
+    void write_out();
+
+    std::mutex mutex_;  // records come from the threads that run operations, lists from the one that issues them
     FileCalls calls_;
     OutputFile file_;
     std::string lines_;

@@ -83,6 +83,7 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
     if (trace_) {
         trace_->begin(plan_, backend_->device_name());
         backend_->on_timed = [this](const OperationRecord& record) { trace_->write(record); };
+        executor_->on_lists([this](const GroupLists& lists) { trace_->write(lists); });
     }
 }
 
