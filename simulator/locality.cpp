@@ -71,8 +71,8 @@ class ModelledLists : public issue::PageListSource {
             random_bits(random_bits(stream_key(kSeed, "page lists"), layer), static_cast<std::uint64_t>(query_page));
         std::uint64_t draws = 0;
         const std::int64_t history = run_.history_of(query_page);
-        const std::int64_t sink = std::min(
-            run_.top_k, static_cast<std::int64_t>(locality_.sink + uniform(random_bits(key, draws++))));
+        const std::int64_t sink =
+            std::min(run_.top_k, static_cast<std::int64_t>(locality_.sink + uniform(random_bits(key, draws++))));
         const auto begin = static_cast<std::ptrdiff_t>(lists.size());
         for (std::int64_t page = 0; page < sink; ++page) {
             lists.push_back(static_cast<std::int32_t>(page));
@@ -94,8 +94,9 @@ class ModelledLists : public issue::PageListSource {
         };
         for (std::int64_t left = count * kMostDrawsPerPage; left > 0 && count > 0; --left) {
             const double at = *from + (*to - *from) * uniform(random_bits(key, counter++));
-            const std::int64_t page = std::clamp(std::upper_bound(from, to, at) - sums_.begin() - 1,
-                                                 static_cast<std::ptrdiff_t>(first), static_cast<std::ptrdiff_t>(end - 1));
+            const std::int64_t page =
+                std::clamp(std::upper_bound(from, to, at) - sums_.begin() - 1, static_cast<std::ptrdiff_t>(first),
+                           static_cast<std::ptrdiff_t>(end - 1));
             if (named_[page] != stamp_) {
                 add(page);
             }
@@ -126,7 +127,8 @@ Locality parse_numbers(const std::string& text) {
         const bool ends = i == 2 ? next == end : next != end && *next == ',';
         if (error != std::errc{} || !ends || !(values[i] >= 0 && values[i] <= most[i])) {
             fail<UsageError>(
-                "--locality: found \"{}\", allowed are a file of oomb-plan locality or sink,recency,zipf: pages from 0 to "
+                "--locality: found \"{}\", allowed are a file of oomb-plan locality or sink,recency,zipf: pages from 0 "
+                "to "
                 "{}, exponents from 0 to {}, as 0.5,1.2,0.9",
                 text, kMostSink, kMostExponent);
         }

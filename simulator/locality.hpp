@@ -4,11 +4,11 @@
 //   sink     so many of the first pages of the sequence are in every list
 //   recency, zipf   the rest is drawn without replacement, a page with weight distance^-recency * u^-zipf
 //
-// where the latest page before the chunk has distance 1, and u, uniform in (0, 1), is a page's own in its layer, the same
-// for all lists: among n pages the one of rank r in u has weight (r / n)^-zipf, so a few pages are named by many lists.
-// 0: all alike. What is left of a whole number of sink pages is the probability of one more. Every draw is a function of
-// layer, query page and count: the same plan and numbers give the same lists, in any order. Which pages a real text needs
-// depends on the text; the numbers are as good as the trace that they were fitted on.
+// where the latest page before the chunk has distance 1, and u, uniform in (0, 1), is a page's own in its layer, the
+// same for all lists: among n pages the one of rank r in u has weight (r / n)^-zipf, so a few pages are named by many
+// lists. 0: all alike. What is left of a whole number of sink pages is the probability of one more. Every draw is a
+// function of layer, query page and count: the same plan and numbers give the same lists, in any order. Which pages a
+// real text needs depends on the text; the numbers are as good as the trace that they were fitted on.
 
 #include <cstdint>
 #include <filesystem>

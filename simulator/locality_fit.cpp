@@ -39,8 +39,11 @@ class Marks {
 class Counter {
   public:
     explicit Counter(const ListedRun& run)
-        : run_(run), places_(kFirstPages), distances_(std::bit_width(static_cast<std::uint64_t>(run.pages()))),
-          seen_(run.pages()), before_(run.pages()) {
+        : run_(run),
+          places_(kFirstPages),
+          distances_(std::bit_width(static_cast<std::uint64_t>(run.pages()))),
+          seen_(run.pages()),
+          before_(run.pages()) {
         for (std::int64_t size = 2; size < run.pages_per_chunk(); size *= 2) {
             groups_.push_back({size, {}});
         }
@@ -77,7 +80,8 @@ class Counter {
         }
         for (std::size_t bin = 0; bin < distances_.size(); ++bin) {
             if (distances_[bin].weight > 0) {
-                found.by_distance.push_back({std::int64_t{1} << bin, (std::int64_t{2} << bin) - 1, distances_[bin].value()});
+                found.by_distance.push_back(
+                    {std::int64_t{1} << bin, (std::int64_t{2} << bin) - 1, distances_[bin].value()});
             }
         }
         for (const auto& [size, mean] : groups_) {

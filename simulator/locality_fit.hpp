@@ -23,9 +23,9 @@ struct ListStatistics {
         std::int64_t query_pages = 0;
         double distinct = 0.0;  // pages that the lists of so many query pages name, over their lengths added
     };
-    std::vector<Group> groups;        // 2, 4, 8, ... neighbouring query pages of a chunk, and all of it
-    double neighbour_overlap = 0.0;   // of a list's pages, those that the list before it in the chunk names too
-    double chunk_overlap = 0.0;       // of the pages that a chunk's lists name, those that the chunk's before did
+    std::vector<Group> groups;       // 2, 4, 8, ... neighbouring query pages of a chunk, and all of it
+    double neighbour_overlap = 0.0;  // of a list's pages, those that the list before it in the chunk names too
+    double chunk_overlap = 0.0;      // of the pages that a chunk's lists name, those that the chunk's before did
 };
 
 inline constexpr std::int64_t kFirstPages = 4;

@@ -10,7 +10,7 @@
 namespace oomb::simulator {
 namespace {
 
-constexpr std::int64_t kMostLists = std::int64_t{1} << 28;  // entries: a gigabyte
+constexpr std::int64_t kMostLists = std::int64_t{1} << 26;  // entries: a quarter of a GiB
 
 ListedRun run_of(const JsonNode& plan) {
     const JsonNode run = plan.at("run");
@@ -51,8 +51,8 @@ class Gatherer {
         const std::int64_t first = record.query_page - best_.run.first_listed_page();
         const std::int64_t count = std::ssize(record.lists) / record.length;
         const bool fits = record.length == best_.run.top_k && record.layer < best_.run.layers && first >= 0 &&
-                          first + count <= rows_ && record.query_page % best_.run.pages_per_chunk() + count <=
-                                                        best_.run.pages_per_chunk();
+                          first + count <= rows_ &&
+                          record.query_page % best_.run.pages_per_chunk() + count <= best_.run.pages_per_chunk();
         const auto largest = std::max_element(record.lists.begin(), record.lists.end());
         if (!fits || *largest >= best_.run.history_of(record.query_page)) {
             fail<FileError>(
@@ -106,8 +106,9 @@ PageTrace read_page_trace(const std::filesystem::path& path) {
     }
     gatherer.finish();
     if (found.lists.empty()) {
-        fail<FileError>("{}: holds no lists of pages; a run with more than --top-k pages before its last chunk has some",
-                        path.string());
+        fail<FileError>(
+            "{}: holds no lists of pages; a run with more than --top-k pages before its last chunk has some",
+            path.string());
     }
     return found;
 }

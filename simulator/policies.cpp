@@ -130,8 +130,7 @@ PageTraffic traffic_of(const std::vector<PageRequest>& requests, const paging::R
 paging::ResidencyShape with_ring(const schedule::Plan& plan, PageClass page_class, std::int64_t times) {
     paging::ResidencyShape shape = issue::residency_shape(plan, page_class);
     const std::int64_t resident = std::min(shape.resident_pages, shape.hbm_frames);
-    shape.hbm_frames =
-        std::min(resident + times * (shape.hbm_frames - resident), shape.layers * shape.pages_per_layer);
+    shape.hbm_frames = std::min(resident + times * (shape.hbm_frames - resident), shape.layers * shape.pages_per_layer);
     return shape;
 }
 

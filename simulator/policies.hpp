@@ -36,7 +36,8 @@ struct PageTraffic {
 // Requests of the shape's class, carried out on a state machine of this shape. Throws InternalError as Residency does.
 PageTraffic traffic_of(const std::vector<PageRequest>& requests, const paging::ResidencyShape& shape, Policy policy);
 
-// The shape of `plan` with `times` as many frames in the ring that pages of the host pass through, at most one for each.
+// The shape of `plan` with `times` as many frames in the ring that pages of the host pass through, at most one for
+// each.
 paging::ResidencyShape with_ring(const schedule::Plan& plan, PageClass page_class, std::int64_t times);
 
 }  // namespace oomb::simulator

@@ -50,13 +50,16 @@ std::optional<double> Prediction::hidden_copy_share() const {
 }
 
 std::optional<double> Prediction::flop_utilisation() const {
-    return peak_flops ? std::optional(model_flops / seconds / *peak_flops) : std::nullopt;
+    return peak_flops && lists.empty() ? std::optional(model_flops / seconds / *peak_flops) : std::nullopt;
 }
 
 namespace {
 
-constexpr double kMostPageUses = 5e8;     // in the largest pages: a second, a minute where nothing repeats
-constexpr double kMostOwnPageUses = 5e6;  // in the plan's own: some hundredth of a second
+constexpr double kMostPageUses = 5e8;  // in the largest pages: a second, a minute where nothing repeats
+// Where a step has lists all of it is walked through:
+constexpr double kMostListedPageUses = 2e8;       // a minute
+constexpr double kMostQuickListedPageUses = 5e7;  // some ten seconds
+constexpr double kMostOwnPageUses = 5e6;          // in the plan's own: some hundredth of a second
 
 // The executor looks at loss and gradients between their norm and the first update.
 class OptimizerPhase : public schedule::OperationSink {
@@ -139,10 +142,17 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
         return fmt::format("hardware profile \"{}\" has no {}", profile.name, *missing);
     }
     const double uses = page_uses(plan, largest_page(plan));
-    if (uses > kMostPageUses) {
-        return fmt::format("a step uses pages {:.1e} times, simulated are up to {:.1e}", uses, kMostPageUses);
+    const bool selects = schedule::StepShape(plan.model, plan.run).selects();
+    const double most = selects ? kMostListedPageUses : kMostPageUses;
+    if (uses > most) {
+        return fmt::format("a step uses pages {:.1e} times, simulated are up to {:.1e}", uses, most);
     }
     return std::nullopt;
+}
+
+bool is_slow_to_predict(const schedule::Plan& plan) {
+    return schedule::StepShape(plan.model, plan.run).selects() &&
+           page_uses(plan, largest_page(plan)) > kMostQuickListedPageUses;
 }
 
 namespace {

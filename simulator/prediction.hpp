@@ -45,12 +45,16 @@ struct Prediction {
     double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
     // 1 - exposed / busy, busy of both copy engines added, within [0, 1]; nothing when nothing was copied.
     std::optional<double> hidden_copy_share() const;
+    // Nothing with lists, of which model_flops knows nothing: it counts dense attention.
     std::optional<double> flop_utilisation() const;
 };
 
 // Why no time is predicted for this plan: its device, a rate that the profile lacks, or a step of so many pages that
 // predicting it would take minutes. Nothing: it can be.
 std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const HardwareProfile& profile);
+
+// A step with lists that takes more than some ten seconds to simulate: one prediction is worth that, a search is not.
+bool is_slow_to_predict(const schedule::Plan& plan);
 
 // One sequence as long as planned, then the optimizer. Issues the very schedule that the trainer carries out.
 // Deterministic. Time and memory: every operation is issued once, none is kept. Throws FileError where the profile has

@@ -133,7 +133,8 @@ RunConfiguration Search::lean_of(const RunConfiguration& run) const {
 void Search::visit(const RunConfiguration& run, std::size_t most) {
     const RunConfiguration lean = lean_of(run);
     try {
-        if (why_unpredictable(schedule::make_plan(model_, lean), profile_)) {
+        const schedule::Plan plan = schedule::make_plan(model_, lean);
+        if (why_unpredictable(plan, profile_) || is_slow_to_predict(plan)) {
             return;
         }
     } catch (const UsageError&) {  // more chunks or windows than there may be

@@ -77,16 +77,16 @@ nlohmann::ordered_json time_json(const Prediction& prediction) {
         return Json{{"bytes", use.bytes}, {"busy_seconds", use.seconds}};
     };
     Json json = {{"hardware", prediction.hardware},
-            {"seconds", seconds},
-            {"tokens_per_second", prediction.tokens_per_second()},
-            {"copies",
-             {{"host_to_device", side(Engine::kHostToDevice)},
-              {"device_to_host", side(Engine::kDeviceToHost)},
-              {"exposed_seconds", prediction.exposed_copy_seconds},
-              {"hidden_share", or_null(prediction.hidden_copy_share())}}},
-            {"model_flops", prediction.model_flops},
-            {"peak_flops_per_second", or_null(prediction.peak_flops)},
-            {"flop_utilisation", or_null(prediction.flop_utilisation())}};
+                 {"seconds", seconds},
+                 {"tokens_per_second", prediction.tokens_per_second()},
+                 {"copies",
+                  {{"host_to_device", side(Engine::kHostToDevice)},
+                   {"device_to_host", side(Engine::kDeviceToHost)},
+                   {"exposed_seconds", prediction.exposed_copy_seconds},
+                   {"hidden_share", or_null(prediction.hidden_copy_share())}}},
+                 {"model_flops", prediction.model_flops},
+                 {"peak_flops_per_second", or_null(prediction.peak_flops)},
+                 {"flop_utilisation", or_null(prediction.flop_utilisation())}};
     if (!prediction.lists.empty()) {
         json["page_lists"] = {{"source", prediction.lists}, {"wait_seconds", prediction.list_wait_seconds}};
     }

@@ -19,9 +19,10 @@ void add_plan_flags(CLI::App& app, PlanFlags& flags, const std::string& what_jso
         ->type_name("NAME|FILE")
         ->default_str("h200_sxm")
         ->group("Output");
-    app.add_option("--locality", flags.locality,
-                   "--attention topk: which pages lists name, as numbers of the model (sink, recency, zipf) or a file of "
-                   "oomb-plan locality; default: as fitted on SmolLM2-135M")
+    app.add_option(
+           "--locality", flags.locality,
+           "--attention topk: which pages lists name, as numbers of the model (sink, recency, zipf) or a file of "
+           "oomb-plan locality; default: as fitted on SmolLM2-135M")
         ->type_name("S,R,Z|FILE")
         ->group("Output");
     app.final_callback([&flags] { take_budgets_of(flags.hardware, flags.run); });

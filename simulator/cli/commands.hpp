@@ -32,9 +32,9 @@ ExitCode locality(const Call& call);
 
 struct PlanFlags {
     RunFlags run;
-    std::string hardware;   // a known machine or a file; empty: default_hardware()
-    std::string json_path;  // empty: not given
-    std::string locality;   // three numbers or a file; empty: default_locality()
+    std::string hardware;    // a known machine or a file; empty: default_hardware()
+    std::string json_path;   // empty: not given
+    std::string locality;    // three numbers or a file; empty: default_locality()
     std::string page_trace;  // empty: not given
 };
 

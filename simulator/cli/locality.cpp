@@ -16,13 +16,15 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kDescription =
     "Which pages the lists of a recorded top-K run name, and the numbers of the model (sink, recency, zipf) that come\n"
-    "nearest to it: for --locality of the other sub-commands. Prints what lists of the trace and lists of the model have\n"
+    "nearest to it: for --locality of the other sub-commands. Prints what lists of the trace and lists of the model "
+    "have\n"
     "in common. It holds for the model and the text of that run.";
 constexpr const char* kFooter =
     "Exit code: 0 done; 1 failed, the file cannot be read or holds no lists; 2 wrong usage.\n"
     "\n"
     "Example: record a run, fit, predict with it\n"
-    "  oomb-train --model DIR --data data.npy --context 8K --chunk 512 --page-tokens 32 --attention topk --top-k 16 \\\n"
+    "  oomb-train --model DIR --data data.npy --context 8K --chunk 512 --page-tokens 32 --attention topk --top-k 16 "
+    "\\\n"
     "      --steps 1 --trace run.trace\n"
     "  oomb-plan locality --trace run.trace --json locality.json\n"
     "  oomb-plan --model models/qwen2.5-7b.json --context 128K --offload host --attention topk --top-k 64 \\\n"
@@ -92,8 +94,7 @@ ExitCode run(const LocalityFlags& flags, const Call& call) {
     call.out << fmt::format(
         "{}, step {}: {} layers, {} tokens in chunks of {}, pages of {}, lists of {}; {} lists{}\n\n", flags.trace,
         trace.step, trace.run.layers, format_count(trace.run.context_tokens), format_count(trace.run.chunk_tokens),
-        trace.run.page_tokens, trace.run.top_k, format_count(real.lists),
-        trace.complete ? "" : ", some are missing");
+        trace.run.page_tokens, trace.run.top_k, format_count(real.lists), trace.complete ? "" : ", some are missing");
     call.out << fmt::format("{}: {}\n\n{}", flags.locality.empty() ? "fitted" : "given", to_text(locality),
                             table(real, model));
     if (flags.locality.empty()) {

@@ -16,9 +16,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kDescription =
-    "Which page makes room when the ring that pages of the host pass through is full: what a step would fetch with what\n"
-    "runs (least recently used), with the page whose next use is the farthest as far as it is known, and with the best\n"
-    "there can be, which knows all lists beforehand. In the ring of the plan, and in one of twice and four times as many\n"
+    "Which page makes room when the ring that pages of the host pass through is full: what a step would fetch with "
+    "what\n"
+    "runs (least recently used), with the page whose next use is the farthest as far as it is known, and with the "
+    "best\n"
+    "there can be, which knows all lists beforehand. In the ring of the plan, and in one of twice and four times as "
+    "many\n"
     "frames. Bytes to the host are the same with all.";
 constexpr const char* kFooter =
     "Exit code: 0 compared; 1 failed; 2 wrong usage.\n"
@@ -62,9 +65,8 @@ std::vector<Row> compare(const schedule::Plan& plan, const std::vector<PageReque
 }
 
 std::string table(const std::vector<Row>& rows) {
-    std::string text = fmt::format("  {:>11}{:>11}  {:<22}{:>10}{:>14}{:>11}{:>15}{:>15}\n", "K/V frames",
-                                   "gradients'", "policy", "K/V hits", "K/V pages", "gradients", "gradient pages",
-                                   "host to device");
+    std::string text = fmt::format("  {:>11}{:>11}  {:<22}{:>10}{:>14}{:>11}{:>15}{:>15}\n", "K/V frames", "gradients'",
+                                   "policy", "K/V hits", "K/V pages", "gradients", "gradient pages", "host to device");
     const auto percent = [](double share) { return fmt::format("{:.2f} %", 100 * share); };
     for (const Row& row : rows) {
         text += fmt::format("  {:>11}{:>11}  {:<22}{:>10}{:>14}{:>11}{:>15}{:>15}\n", format_count(row.frames[0]),
@@ -83,12 +85,10 @@ Json json_of(const std::vector<Row>& rows, const std::string& command, const std
         Json one = {{"policy", name_of(row.policy)}};
         for (int i = 0; i < 2; ++i) {
             const PageTraffic& traffic = row.traffic[i];
-            one[std::string(name_of(kClasses[i]))] = {{"hbm_frames", row.frames[i]},
-                                                      {"asked_pages", traffic.asked},
-                                                      {"fetched_pages", traffic.fetched},
-                                                      {"written_pages", traffic.written},
-                                                      {"hit_rate", traffic.hit_rate()},
-                                                      {"page_bytes", traffic.page_bytes}};
+            one[std::string(name_of(kClasses[i]))] = {
+                {"hbm_frames", row.frames[i]},      {"asked_pages", traffic.asked},
+                {"fetched_pages", traffic.fetched}, {"written_pages", traffic.written},
+                {"hit_rate", traffic.hit_rate()},   {"page_bytes", traffic.page_bytes}};
         }
         one["host_to_device_bytes"] = row.fetched_bytes();
         one["device_to_host_bytes"] = row.written_bytes();
@@ -103,23 +103,26 @@ ExitCode run(const PlanFlags& flags, const Call& call) {
         fail<UsageError>("--offload: found none, but then no page moves; give --offload host");
     }
     const ListSource lists = list_source(flags, run);
-    const schedule::Plan plan = plan_for_time(read_model_shape(flags.run.model), run,
-                                              profile_of(flags, run.device), lists.locality);
+    const schedule::Plan plan =
+        plan_for_time(read_model_shape(flags.run.model), run, profile_of(flags, run.device), lists.locality);
     const bool selects = schedule::StepShape(plan.model, plan.run).selects();
     const auto source = selects ? lists.open(plan) : nullptr;
     const std::vector<PageRequest> requests = page_requests(plan, source.get());
     const std::vector<Row> rows = compare(plan, requests);
-    call.out << fmt::format("{}, pages of a step over {} tokens that come from the host ({} of {} per layer are at home "
-                            "in GPU memory)\n",
-                            model_name(flags.run.model), format_count(plan.run.context_tokens),
-                            format_count(plan.resident_pages / plan.model.layers),
-                            format_count(schedule::StepShape(plan.model, plan.run).pages()))
+    call.out << fmt::format(
+                    "{}, pages of a step over {} tokens that come from the host ({} of {} per layer are at home "
+                    "in GPU memory)\n",
+                    model_name(flags.run.model), format_count(plan.run.context_tokens),
+                    format_count(plan.resident_pages / plan.model.layers),
+                    format_count(schedule::StepShape(plan.model, plan.run).pages()))
              << (selects ? fmt::format("page lists: {}\n", lists.text()) : "") << "\n"
              << table(rows)
-             << fmt::format("  (pages: fetched from the host; hits: of those asked for, already in the ring. To the "
-                            "host go {} with every policy.)\n",
-                            format_bytes_short(rows.front().written_bytes()));
-    write_json(flags.json_path, json_of(rows, "oomb-plan policies " + as_typed(flags.run), selects ? lists.text() : ""));
+             << fmt::format(
+                    "  (pages: fetched from the host; hits: of those asked for, already in the ring. To the "
+                    "host go {} with every policy.)\n",
+                    format_bytes_short(rows.front().written_bytes()));
+    write_json(flags.json_path,
+               json_of(rows, "oomb-plan policies " + as_typed(flags.run), selects ? lists.text() : ""));
     finish(call.out);
     return ExitCode::kDone;
 }

@@ -18,6 +18,10 @@ FLAGS = [["1000", "256", "128", "512", "256", "dense", "host", "auto", "all", "a
 ENGINES = ["compute", "host_to_device", "device_to_host", "host", "file"]
 
 
+# What is read of the plan of a run with lists: pages of 4 tokens, two to a chunk, lists of 3.
+PLAN = {"model": {"layers": 2}, "run": {"context_tokens": 48, "chunk_tokens": 8, "page_tokens": 4, "attention": "topk", "top_k": 3}}
+
+
 def kinds():
     """From the list in runtime/schedule/operation.hpp."""
     text = (ROOT / "runtime/schedule/operation.hpp").read_text()
@@ -26,13 +30,14 @@ def kinds():
 
 
 def write_trace(path):
-    header = {"format": "oomb-trace", "version": 1, "program": "seed", "device": "cpu", "clock": "steady",
-              "engines": ENGINES, "kinds": kinds(), "plan": {}}
-    path.write_text("\n".join([json.dumps(header), '{"step":1}', '["0000000000300000",1,1523000,81200,4096,0]', ""]))
+    header = {"format": "oomb-trace", "version": 2, "program": "seed", "device": "cpu", "clock": "steady",
+              "engines": ENGINES, "kinds": kinds(), "plan": PLAN}
+    lists = '{"sequence":0,"layer":1,"query_page":8,"lists":["0 2-3","1 5 7"]}'
+    path.write_text("\n".join([json.dumps(header), '{"step":1}', lists, '["0000000000300000",1,1523000,81200,4096,0]', ""]))
 
 
 def main(out):
-    folders = {name: Path(out) / name for name in ("model_config", "hardware_profile", "run_flags", "trace", "replay", "npy",
+    folders = {name: Path(out) / name for name in ("model_config", "hardware_profile", "run_flags", "trace", "replay", "page_trace", "locality", "npy",
                                                    "sidecar", "safetensors", "weight_index")}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
@@ -44,6 +49,9 @@ def main(out):
         (folders["run_flags"] / str(number)).write_text("\n".join(values) + "\n")
     write_trace(folders["trace"] / "one.jsonl")
     shutil.copy(ROOT / "tests/golden/trace-tiny.jsonl", folders["replay"])
+    write_trace(folders["page_trace"] / "one.jsonl")
+    (folders["locality"] / "one.json").write_text(json.dumps(
+        {"format": "oomb-locality", "version": 1, "sink": 0.5, "recency": 1.8, "zipf": 1.4, "source": "seed"}))
     for dtype in ("uint16", "uint32"):
         numpy.save(folders["npy"] / f"{dtype}.npy", numpy.arange(10, dtype=dtype))
     (folders["sidecar"] / "one.json").write_text(json.dumps(

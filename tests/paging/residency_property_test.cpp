@@ -17,7 +17,7 @@ using Address = std::pair<std::int32_t, std::int64_t>;  // layer, page
 // Slabs of one number per frame, moved as the grants say.
 class Contents {
   public:
-    explicit Contents(const ResidencyShape& shape) : shape_(shape), residency_(shape) {}
+    Contents(const ResidencyShape& shape, const NextUses* next_uses) : shape_(shape), residency_(shape, next_uses) {}
 
     void birth(const PageSet& set) { write(set, residency_.request(PageUse::kBirth, set)); }
     void accumulate(const PageSet& set) {
@@ -90,8 +90,9 @@ class Contents {
 
 class RandomRequests {
   public:
-    RandomRequests(std::uint64_t seed, const ResidencyShape& shape, std::int64_t largest)
-        : random_(seed), shape_(shape), largest_(largest), contents_(shape) {}
+    RandomRequests(std::uint64_t seed, const ResidencyShape& shape, std::int64_t largest,
+                   const NextUses* next_uses = nullptr)
+        : random_(seed), shape_(shape), largest_(largest), contents_(shape, next_uses) {}
 
     void run(int steps) {
         for (int i = 0; i < steps; ++i) {
@@ -150,6 +151,17 @@ class RandomRequests {
     std::vector<std::int32_t> list_;
 };
 
+// Whatever is said of the future.
+class RandomNextUses : public NextUses {
+  public:
+    std::int64_t next_use(std::int64_t /*layer*/, std::int64_t /*page*/) const override {
+        return static_cast<std::int64_t>(random_() % 5);
+    }
+
+  private:
+    mutable std::mt19937_64 random_{7};
+};
+
 TEST_CASE("pages read as last written, whatever travels") {
     for (std::uint64_t seed = 0; seed < 40; ++seed) {
         const std::int64_t layers = 1 + static_cast<std::int64_t>(seed % 3), pages = 9, largest = 4;
@@ -165,6 +177,8 @@ TEST_CASE("pages read as last written, whatever travels") {
                              .cached_in_hbm = cached};
         CAPTURE(seed);
         RandomRequests(seed, shape, largest).run(400);
+        const RandomNextUses next_uses;
+        RandomRequests(seed, shape, largest, &next_uses).run(400);
         CHECK(Residency(shape).table_bytes() == total * kPageRecord_bytes +
                                                     shape.hbm_frames * kFrameStateRecord_bytes[0] +
                                                     shape.host_frames * kFrameStateRecord_bytes[1]);

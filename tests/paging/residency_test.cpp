@@ -258,5 +258,40 @@ TEST_CASE("without a cache, pages are born and used in their home") {
     CHECK(both.request(PageUse::kRelease, pages(2, 1)).freed_host == Frames{0});
 }
 
+class FixedNextUses : public NextUses {
+  public:
+    explicit FixedNextUses(std::vector<std::int64_t> of_page) : of_page_(std::move(of_page)) {}
+    std::int64_t next_use(std::int64_t layer, std::int64_t page) const override {
+        return layer == 0 ? of_page_.at(page) : 0;
+    }
+
+  private:
+    std::vector<std::int64_t> of_page_;
+};
+
+TEST_CASE(
+    "with next uses the page that is needed last makes room, of equals the least recently used, of its own request "
+    "none") {
+    const FixedNextUses next_uses({5, 9, 9, 1, 7});
+    Residency residency(shape_of(4, 8), &next_uses);
+    birth(residency, pages(0, 4));
+    residency.request(PageUse::kRead, pages(1, 1));  // page 2 is now the older of the two that are needed last
+    CHECK(birth(residency, pages(4, 1)).frames == Frames{2});
+    CHECK(residency.request(PageUse::kRead, pages(2, 1)).frames == Frames{1});
+    // Pages 0, 2, 3 and 4 are there. Page 2 is needed last, but now.
+    const Grant both = residency.request(PageUse::kRead, pages(1, 2));
+    CHECK(both.to_hbm.size() == 1);
+    CHECK(both.frames == Frames{2, 1});
+    residency.request(PageUse::kAccumulate,
+                      pages(3, 1));  // what only HBM holds stays, though all else is needed before
+    const FixedNextUses last({0, 0, 0, 9, 0});
+    Residency dirty(shape_of(2, 8), &last);
+    dirty.request(PageUse::kBirth, pages(3, 1));
+    birth(dirty, pages(0, 1));
+    CHECK(birth(dirty, pages(1, 1)).frames == Frames{1});
+    CHECK_THROWS_WITH_AS(dirty.request(PageUse::kRead, pages(0, 2)), doctest::Contains("more than the 2 HBM frames"),
+                         InternalError);
+}
+
 }  // namespace
 }  // namespace oomb::paging

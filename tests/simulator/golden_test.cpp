@@ -55,7 +55,7 @@ TEST_CASE("a plan that chooses what is held and kept") {
 
 TEST_CASE("a plan with top-K pages: memory, and why no time") {
     compare_with_golden("oomb-plan-topk.txt",
-                        transcript("--context 1M --attention topk --top-k 64 --offload host --hbm-pages ring "
+                        transcript("--context 64K --attention topk --top-k 64 --offload host --hbm-pages ring "
                                    "--host-memory 400GiB",
                                    "qwen2.5-7b"));
 }

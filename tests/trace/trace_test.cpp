@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <iterator>
+#include <numeric>
 #include <optional>
 #include <random>
 
@@ -56,6 +58,10 @@ std::string failure(const std::string& text) {
     return test::message_of<FileError>([&] { read_trace(folder.write("run.trace", text)); });
 }
 
+std::string lists_line(const std::string& lists) {
+    return "{\"sequence\":0,\"layer\":2,\"query_page\":8,\"lists\":[" + lists + "]}\n";
+}
+
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
     const std::size_t at = text.find(from);
     REQUIRE(at != std::string::npos);
@@ -76,6 +82,50 @@ TEST_CASE("what was written is read") {
         CHECK(trace.header.plan == header().plan);
         CHECK_FALSE(trace.truncated);
     }
+}
+
+TEST_CASE("lists of pages are read as they were written, beside the records") {
+    const test::ScratchFolder folder;
+    std::mt19937_64 random(9);
+    std::string text = header_line(header());
+    std::vector<ListsRecord> written;
+    std::vector<TraceRecord> records;
+    for (std::int64_t step = 1; step <= 3; ++step) {
+        text += step_line(step);
+        for (int line = 0; line < 40; ++line) {
+            ListsRecord lists;
+            lists.step = step;
+            lists.sequence = static_cast<std::int64_t>(random() % 4096);
+            lists.layer = static_cast<std::int64_t>(random() % 512);
+            lists.query_page = 1 + static_cast<std::int64_t>(random() % 300);
+            lists.length = 1 + static_cast<std::int64_t>(random() % std::min<std::int64_t>(lists.query_page, 40));
+            for (std::uint64_t i = 0; i <= random() % 5; ++i) {
+                std::vector<std::int32_t> all(lists.query_page);
+                std::iota(all.begin(), all.end(), 0);
+                std::sample(all.begin(), all.end(), std::back_inserter(lists.lists), lists.length, random);
+            }
+            append_lists_line(lists, text);
+            written.push_back(lists);
+            records.push_back(
+                {step, {.part = static_cast<std::uint32_t>(line)}, schedule::Engine::kCompute, 1, 2, 0, 0});
+            append_record_line(records.back(), text);
+        }
+    }
+    const auto path = folder.write("run.trace", text);
+    const Trace trace = read_trace(path);
+    CHECK(trace.lists == written);
+    CHECK(trace.records == records);
+    TraceReader deaf(path);  // who does not ask for lists does not see them
+    std::size_t count = 0;
+    for (TraceRecord record; deaf.next(record); ++count) {
+    }
+    CHECK(count == records.size());
+}
+
+TEST_CASE("lists are written as ranges") {
+    std::string line;
+    append_lists_line({1, 2, 3, 16, 5, {0, 3, 4, 5, 12, 1, 2, 3, 4, 5}}, line);
+    CHECK(line == "{\"sequence\":2,\"layer\":3,\"query_page\":16,\"lists\":[\"0 3-5 12\",\"1-5\"]}\n");
 }
 
 TEST_CASE("a trace cut anywhere after its header is read up to its last whole line") {
@@ -109,7 +159,7 @@ TEST_CASE("what is no trace of this version is refused, with its line") {
         {"garbage\n", {"line 1"}},
         {"[1, 2]\n", {"line 1", "an object"}},
         {replaced(text, "oomb-trace", "oomb-plan"), {"line 1", "format", "oomb-trace"}},
-        {replaced(text, "\"version\":1", "\"version\":2"), {"line 1", "version: found 2", "version 1"}},
+        {replaced(text, "\"version\":2", "\"version\":1"), {"line 1", "version: found 1", "version 2"}},
         {replaced(text, "host_to_device", "sideways"), {"engines", "the version that wrote it"}},
         {replaced(text, "\"fetch\"", "\"catch\""), {"kinds", "the version that wrote it"}},
         {first + "[\"0000000000000000\",0,1,1,0,0]\n", {"line 2", "a step before its operations"}},
@@ -125,6 +175,22 @@ TEST_CASE("what is no trace of this version is refused, with its line") {
         {first + step_line(1) + "[\"0000000000000000\",0,1,1,-4,0]\n", {"line 3", "found -4"}},
         {first + step_line(1) + "[\"0000000000000000\",0,1,1,0,1.5]\n", {"line 3", "found 1.5"}},
         {first + step_line(1) + "\n", {"line 3"}},
+        {first + lists_line("\"0\""), {"line 2", "a step before its lists"}},
+        {first + step_line(1) + lists_line(""), {"line 3", "lists", "a list for each query page"}},
+        {first + step_line(1) + lists_line("\"\""), {"lists[0]", "ascending pages below 8"}},
+        {first + step_line(1) + lists_line("\"8\""), {"ascending pages below 8"}},
+        {first + step_line(1) + lists_line("\"3 3\""), {"ascending pages below 8"}},
+        {first + step_line(1) + lists_line("\"3-3\""), {"ascending pages below 8"}},
+        {first + step_line(1) + lists_line("\"3-\""), {"ascending pages below 8"}},
+        {first + step_line(1) + lists_line("\"3  4\""), {"ascending pages below 8"}},
+        {first + step_line(1) + lists_line("\"3 \""), {"one blank between"}},
+        {first + step_line(1) + lists_line("\"3,4\""), {"one blank between"}},
+        {first + step_line(1) + lists_line("\"-1\""), {"ascending pages below 8"}},
+        {first + step_line(1) + lists_line("\"1 2\",\"3\""), {"lists[1]", "2 pages, as many as"}},
+        {first + step_line(1) + lists_line("7"), {"lists[0]: found 7"}},
+        {first + step_line(1) + "{\"sequence\":0,\"lists\":[\"0\"]}\n", {"sequence, layer, query_page and lists"}},
+        {first + step_line(1) + "{\"sequence\":0,\"layer\":0,\"query_page\":2000000000,\"lists\":[\"0-1999999999\"]}\n",
+         {"at most 4194304 pages"}},
     };
     for (const Bad& bad : cases) {
         CAPTURE(bad.text);

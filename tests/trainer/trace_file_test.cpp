@@ -1,6 +1,9 @@
 // The trace that a run on the CPU writes: every operation that was issued, once, with times that can be.
 #include "trainer/run/trace_file.hpp"
 
+#include <array>
+#include <map>
+
 #include "runtime/issue/movement.hpp"
 #include "runtime/schedule/generator.hpp"
 #include "tests/core/messages.hpp"
@@ -50,6 +53,7 @@ void trace_step(const StepCase& step, const std::filesystem::path& path, Order o
     backend.on_timed = [&](const trainer::OperationRecord& record) { trace.write(record); };
     std::copy(step.weights.begin(), step.weights.end(), backend.weights());
     trainer::Executor executor(step.plan, backend);
+    executor.on_lists([&](const trainer::GroupLists& lists) { trace.write(lists); });
     std::vector<trainer::SequenceView> views;
     for (const TestSequence& sequence : step.sequences) {
         views.push_back(sequence.view());
@@ -91,6 +95,41 @@ TEST_CASE("every issued operation once, in the order of its engine, without over
         }
         CHECK(count[static_cast<int>(schedule::Engine::kHostToDevice)] > 0);
         CHECK(count[static_cast<int>(schedule::Engine::kDeviceToHost)] > 0);
+    }
+}
+
+TEST_CASE("lists of every group of query pages, once, as the backend has them at the end") {
+    const test::ScratchFolder folder;
+    Way way;
+    way.offload = Offload::kHost;
+    way.top_k = 2;
+    const StepCase step(step_run(DType::kF64, way));
+    for (const Order order : {Order::kInOrder, Order::kThreads}) {
+        const auto path = folder.path() / fmt::format("{}.trace", static_cast<int>(order));
+        trace_step(step, path, order);
+        const trace::Trace found = trace::read_trace(path);
+        const schedule::StepShape shape(step.plan.model, step.plan.run);
+        REQUIRE(shape.selects());
+        std::map<std::array<std::int64_t, 3>, std::vector<std::int32_t>> lists;
+        for (const trace::ListsRecord& record : found.lists) {
+            CHECK(record.step == 1);
+            CHECK(record.length == shape.run().top_k);
+            const bool is_new =
+                lists.emplace(std::array{record.sequence, record.layer, record.query_page}, record.lists).second;
+            CHECK(is_new);
+        }
+        // Sequences may be shorter than planned, so their query pages are counted from what they have.
+        std::int64_t expected = 0, named = 0;
+        for (const TestSequence& sequence : step.sequences) {
+            RunConfiguration run = step.plan.run;
+            run.context_tokens = static_cast<std::int64_t>(sequence.tokens.size());
+            expected += schedule::StepShape(step.plan.model, run).listed_pages() * shape.model().layers;
+        }
+        for (const auto& [key, entries] : lists) {
+            named += std::ssize(entries) / shape.run().top_k;
+        }
+        CHECK(expected > 0);
+        CHECK(named == expected);
     }
 }
 
