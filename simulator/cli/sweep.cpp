@@ -145,7 +145,7 @@ ExitCode run(const PlanFlags& flags, const std::string& csv_path, const Call& ca
         point.flags = combinations[i];
         point.plan = plan_for_time(model, to_run_configuration(point.flags), profile, lists.locality);
         point.fits = shortfalls(point.plan).empty();
-        if (point.fits && !why_unpredictable(point.plan, profile)) {
+        if (point.fits && !why_unpredictable(point.plan, profile) && !is_slow_to_predict(point.plan)) {
             point.prediction = simulate_in_larger_pages(point.plan, profile, lists);
         }
     });

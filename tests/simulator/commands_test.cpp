@@ -161,10 +161,12 @@ TEST_CASE("best: exit codes") {
     const PlanCall fp32 = call("best" + k7B + " --context 32K --dtype fp32");
     CHECK(fp32.code == 1);
     CHECK(contains(fp32.err, "has no gemm.fp32"));
-    const PlanCall topk = call("best" + k7B + " --context 32K --attention topk --top-k 16");
-    CHECK(topk.code == 1);
-    CHECK(contains(topk.err, "no times to compare: with --attention topk the pages that move depend on the data"));
-    CHECK_FALSE(contains(topk.err, "fits"));
+    const PlanCall topk = call("best" + k7B +
+                               " --context 16K --attention topk --top-k 16 --chunk 4K --window 8K --logit-tile 1K "
+                               "--keep none --held-chunks 0 --locality 1,1,1");
+    CHECK(topk.code == 0);
+    CHECK(contains(topk.out, "(page lists: modelled, sink 1, recency 1, zipf 1 (as given))"));
+    CHECK(contains(topk.out, "an estimate: attention over lists"));
     CHECK(call("best" + k7B + " --context 32K --attention topk --top-k 16 --gpu-memory 20GiB").code == 3);
     CHECK(call("best" + k7B + " --context 32K --no-such-flag").code == 2);
     CHECK(contains(call("best" + k7B).err, "oomb-plan best --help lists the flags"));

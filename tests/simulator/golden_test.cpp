@@ -53,7 +53,7 @@ TEST_CASE("a plan that chooses what is held and kept") {
                                    "smollm2-135m"));
 }
 
-TEST_CASE("a plan with top-K pages: memory, and why no time") {
+TEST_CASE("a plan with top-K pages: memory, and a time that is an estimate") {
     compare_with_golden("oomb-plan-topk.txt",
                         transcript("--context 64K --attention topk --top-k 64 --offload host --hbm-pages ring "
                                    "--host-memory 400GiB",
