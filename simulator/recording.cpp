@@ -296,9 +296,9 @@ Recording read_recording(const std::filesystem::path& trace, const schedule::Pla
     const schedule::StepShape shape(plan.model, plan.run);
     if (shape.selects()) {
         fail<UnsupportedError>(
-            "{}: of --attention topk, where the pages that move depend on the data and the trace "
-            "does not say which they are",
-            trace.string());
+            "{}: of --attention topk with lists of pages, which are not replayed; oomb-plan --page-trace {} predicts a "
+            "step with the lists that it recorded",
+            trace.string(), trace.string());
     }
     if (plan.page_table_bytes > kMostPageTable_bytes) {
         fail<UnsupportedError>("{}: of a run with {} of page tables, replayed are runs with up to {}", trace.string(),

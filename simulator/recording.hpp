@@ -65,8 +65,8 @@ Host host_of(const schedule::Plan& plan);
 // are more: it warms up. Means or medians of single operations would not wait for one another as any step did. Memory:
 // about 100 bytes per operation of a step, whatever the number of steps. Throws FileError, naming file and line: no
 // trace, a trace of another plan, operations that are missing, twice or out of order, times that run backwards, no
-// complete step, no such step. A last step that is cut off is left out with a note. UnsupportedError: with lists of
-// top-K pages the trace does not say which pages moved; a plan of more than some ten million pages.
+// complete step, no such step. A last step that is cut off is left out with a note. UnsupportedError: a plan
+// with lists of top-K pages, or of more than some ten million pages.
 Recording read_recording(const std::filesystem::path& trace, const schedule::Plan& plan,
                          std::optional<std::int64_t> number);
 

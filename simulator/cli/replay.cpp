@@ -155,13 +155,11 @@ class Replay {
         if (!changes_.schedule) {
             return recorded_.plan;
         }
-        const schedule::Plan plan = plan_for_time(recorded_.plan.model, to_run_configuration(flags_.run), profile_);
-        if (schedule::StepShape(plan.model, plan.run).selects()) {
-            fail<UnsupportedError>(
-                "the changed run has lists of top-K pages, and which pages move the trace does not "
-                "say");
+        const RunConfiguration run = to_run_configuration(flags_.run);
+        if (schedule::StepShape(recorded_.plan.model, run).selects()) {
+            fail<UnsupportedError>("the changed run has lists of top-K pages, and the trace has none");
         }
-        return plan;
+        return plan_for_time(recorded_.plan.model, run, profile_);
     }
 
     std::unique_ptr<Durations> stand_in_of(const schedule::Plan& plan) const {

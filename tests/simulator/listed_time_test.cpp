@@ -98,6 +98,9 @@ TEST_CASE("a step with lists: bytes are those of the issuer, time covers compute
         waited += found.list_wait_seconds;
         const Prediction again = simulator::simulate_in_larger_pages(plan, machine());
         CHECK(again.seconds == found.seconds);
+        std::int64_t left_out = 0;
+        CHECK(simulator::simulate_shortened(plan, machine(), &left_out).seconds == found.seconds);
+        CHECK(left_out == 0);
     }
     CHECK(waited > 0);
 }

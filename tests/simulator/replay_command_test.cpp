@@ -108,7 +108,7 @@ TEST_CASE("replay: what cannot be done is said, with its exit code") {
     std::string text = read_text_file(traced.trace, std::int64_t{1} << 30);
     write_text_file(traced.trace, text.substr(0, text.size() / 2));
     check_contains(traced.replay().err, {"first step", "cut off"});
-    const std::size_t at = text.find("\"version\":1");
+    const std::size_t at = text.find("\"version\":2");
     write_text_file(traced.trace, text.replace(at, 11, "\"version\":9"));
     const PlanCall foreign = traced.replay();
     CHECK(foreign.code == 1);
