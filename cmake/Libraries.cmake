@@ -36,7 +36,7 @@ file(READ "${OOMB_TORCH_DIR}/version.py" OOMB_TORCH_VERSION_FILE)
 string(REGEX MATCH "__version__ = '([^']+)'" _ "${OOMB_TORCH_VERSION_FILE}")
 set(OOMB_TORCH_VERSION "${CMAKE_MATCH_1}")
 
-# cuBLASLt and cuDNN come with LibTorch, of the versions it was built for: a program needs a driver and the environment,
+# cuBLASLt, cuDNN and CUPTI come with LibTorch, of the versions it was built for: a program needs a driver and the environment,
 # no toolkit. cuDNN's frontend is headers.
 if(OOMB_HAVE_CUDA)
   get_filename_component(OOMB_NVIDIA_DIR "${OOMB_TORCH_DIR}/../nvidia" ABSOLUTE)
@@ -53,6 +53,7 @@ if(OOMB_HAVE_CUDA)
   oomb_nvidia_library(oomb_cublaslt cu13 libcublasLt.so.13)
   oomb_nvidia_library(oomb_nvrtc cu13 libnvrtc.so.13)
   oomb_nvidia_library(oomb_cudnn cudnn libcudnn.so.9)
+  oomb_nvidia_library(oomb_cupti cu13 libcupti.so.13)
   target_include_directories(oomb_cudnn SYSTEM INTERFACE "${OOMB_ENV}/headers/include")
   target_link_libraries(oomb_cudnn INTERFACE oomb_nvrtc ${CMAKE_DL_LIBS})
 endif()

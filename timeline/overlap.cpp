@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "timeline/intervals.hpp"
+
 namespace oomb::timeline {
 namespace {
 
@@ -16,13 +18,9 @@ std::span<const Slice> within(const Lane& lane, std::int64_t begin, std::int64_t
     return {first, last};
 }
 
-struct Interval {
-    std::int64_t begin = 0, end = 0;
-};
-
 // Disjoint and in order, as the slices of a lane are; what touches is joined.
-std::vector<Interval> intervals(std::span<const Slice> slices, std::int64_t begin, std::int64_t end) {
-    std::vector<Interval> found;
+Intervals intervals(std::span<const Slice> slices, std::int64_t begin, std::int64_t end) {
+    Intervals found;
     for (const Slice& slice : slices) {
         const Interval cut{std::max(begin, slice.begin_ns), std::min(end, slice.end_ns)};
         if (cut.begin >= cut.end) {
@@ -37,40 +35,7 @@ std::vector<Interval> intervals(std::span<const Slice> slices, std::int64_t begi
     return found;
 }
 
-std::int64_t length(const std::vector<Interval>& list) {
-    std::int64_t sum = 0;
-    for (const Interval& interval : list) {
-        sum += interval.end - interval.begin;
-    }
-    return sum;
-}
-
-std::int64_t common(const std::vector<Interval>& a, const std::vector<Interval>& b) {
-    std::int64_t sum = 0;
-    for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-        sum += std::max<std::int64_t>(0, std::min(a[i].end, b[j].end) - std::max(a[i].begin, b[j].begin));
-        a[i].end < b[j].end ? ++i : ++j;
-    }
-    return sum;
-}
-
-std::vector<Interval> joined(const std::vector<Interval>& a, const std::vector<Interval>& b) {
-    std::vector<Interval> all(a);
-    all.insert(all.end(), b.begin(), b.end());
-    std::sort(all.begin(), all.end(), [](const Interval& x, const Interval& y) { return x.begin < y.begin; });
-    std::vector<Interval> found;
-    for (const Interval& next : all) {
-        if (!found.empty() && next.begin <= found.back().end) {
-            found.back().end = std::max(found.back().end, next.end);
-        } else {
-            found.push_back(next);
-        }
-    }
-    return found;
-}
-
-CopyTime copy_time(const std::vector<Interval>& copies, const std::vector<Interval>& compute,
-                   std::span<const Slice> slices, std::int64_t end) {
+CopyTime copy_time(const Intervals& copies, const Intervals& compute, std::span<const Slice> slices, std::int64_t end) {
     CopyTime time{.busy_ns = length(copies), .hidden_ns = common(copies, compute)};
     time.exposed_ns = time.busy_ns - time.hidden_ns;
     for (const Slice& slice : slices) {

@@ -23,7 +23,7 @@ ALLOWED = {
     "kernels": [CORE, PAGE_VIEW],
     "timeline": [CORE, SCHEDULE, TRACE],
     "simulator": [CORE, SCHEDULE, TRACE, PAGING, ISSUE],
-    "profiler": [CORE, SCHEDULE, TRACE],
+    "profiler": [CORE, SCHEDULE, TRACE, "timeline"],
     "trainer": [CORE, SCHEDULE, TRACE, PAGING, ISSUE, DEVICE, "kernels"],
 }
 JOINERS = ("tests/", "bench/")  # these and every <room>/cli/ may include all rooms
@@ -32,7 +32,9 @@ JOINERS = ("tests/", "bench/")  # these and every <room>/cli/ may include all ro
 LIBRARIES = [
     {"name": "LibTorch", "header": re.compile(r"(ATen|torch|c10)/"), "but": ("trainer/weights/", "trainer/data/"),
      "where": ("trainer/", "tests/", "bench/")},
-    {"name": "CUPTI", "header": re.compile(r"cupti"), "but": (), "where": ("profiler/", "tests/")},
+    {"name": "CUPTI", "header": re.compile(r"(cupti|generated_nvtx_meta)"), "but": (),
+     "where": ("profiler/record/", "tests/")},
+    {"name": "NVTX", "header": re.compile(r"nvtx3/"), "but": (), "where": ("trainer/cuda/", "profiler/record/", "tests/")},
     {"name": "CUDA", "header": re.compile(r"(cuda|cublas|cudnn|cutlass|cute/|nvrtc)"), "but": (),
      "where": ("runtime/device/", "kernels/", "profiler/", "trainer/", "tests/", "bench/")},
 ]

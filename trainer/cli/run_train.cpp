@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <iostream>
 
 #include "runtime/core/units.hpp"
@@ -14,6 +15,8 @@
 #include "trainer/cli/train_plan.hpp"
 #include "trainer/cpu/make_cpu_backend.hpp"
 #ifdef OOMB_HAVE_CUDA
+#include "profiler/record/session.hpp"
+#include "runtime/core/version.hpp"
 #include "trainer/cuda/make_cuda_backend.hpp"
 #endif
 
@@ -49,6 +52,25 @@ std::string join(int argc, const char* const* argv) {
         text += (i > 0 ? " " : "") + std::string(argv[i]);
     }
     return text;
+}
+
+// Runs the training, recorded where that is asked for. A recording that fails in the middle ends alone: its failure is
+// told when the training is done.
+void run_recorded([[maybe_unused]] const TrainFlags& flags, [[maybe_unused]] const std::string& command,
+                  const std::function<void()>& run) {
+#ifdef OOMB_HAVE_CUDA
+    if (!flags.profile.empty()) {
+        const BuildInfo& build = build_info();
+        profiler::Session session({.out = flags.profile,
+                                   .program = fmt::format("{} {} ({})", kProgram, build.version, build.commit),
+                                   .command = command,
+                                   .operations = true});
+        run();
+        session.finish();
+        return;
+    }
+#endif
+    run();
 }
 
 std::unique_ptr<Backend> make_backend(const schedule::Plan& plan, [[maybe_unused]] int threads) {
@@ -102,10 +124,12 @@ ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::st
     print_start(asked);
     std::signal(SIGINT, on_signal);
     std::signal(SIGTERM, on_signal);
-    run_training(
-        asked.options, asked.plan,
-        [&](const schedule::Plan& plan) { return make_backend(plan, static_cast<int>(asked.options.threads)); },
-        stop_requested, stderr);
+    run_recorded(flags, command, [&] {
+        run_training(
+            asked.options, asked.plan,
+            [&](const schedule::Plan& plan) { return make_backend(plan, static_cast<int>(asked.options.threads)); },
+            stop_requested, stderr);
+    });
     return ExitCode::kDone;
 }
 

@@ -142,6 +142,10 @@ void add_train_flags(CLI::App& app, TrainFlags& flags) {
         ->type_name("NAME|FILE")
         ->default_str("that of this machine's GPU, where it is known")
         ->group("Run");
+    app.add_option("--profile", flags.profile,
+                   "with --device cuda: record what the GPU did, for oomb-profile report; must not exist")
+        ->type_name("FILE")
+        ->group("Data and output");
     app.add_flag("--dry-run", flags.dry_run, "print the plan, check data and outputs as a run would, and stop")
         ->group("Run");
 }

@@ -12,6 +12,7 @@ struct TrainFlags {
     TrainingOptions options;
     std::string schedule = "cosine";
     std::string hardware;  // a known machine or a file; empty: not given
+    std::string profile;   // file to record to; empty: none
     bool dry_run = false;
 };
 

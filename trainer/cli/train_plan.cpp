@@ -96,6 +96,9 @@ TrainPlan train_plan_of(RunFlags run_flags, const TrainFlags& flags, const std::
     take_budgets_of(machine.hardware, run_flags);
     const RunConfiguration run = to_run_configuration(run_flags);
     check_device(run, flags.dry_run);
+    if (!flags.profile.empty() && run.device != DeviceKind::kCuda) {
+        fail<UsageError>("--profile records a GPU, found --device cpu; --trace FILE times operations on both");
+    }
     TrainPlan asked;
     asked.options = to_training_options(flags, run.optimizer, run_flags.model, command);
     const auto profile = profile_of(machine.hardware, run, !flags.hardware.empty());

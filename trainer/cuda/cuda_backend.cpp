@@ -13,6 +13,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/splitmix.hpp"
 #include "runtime/device/check.hpp"
+#include "trainer/cuda/operation_mark.hpp"
 #include "trainer/executor/dispatch.hpp"
 #include "trainer/executor/rehearsal.hpp"
 #include "trainer/weights/convert.hpp"
@@ -135,6 +136,7 @@ template <class T>
 void CudaBackend<T>::take(Issued operation) {
     const OperationContext context(operation.operation, *memory_);
     const device::ErrorScope scope(context);
+    const OperationMark mark(operation.operation.id);
     streams_->begin(operation, this->on_timed);
     Dispatch::run(*this, operation);
     streams_->end(operation, this->on_done, this->on_timed);

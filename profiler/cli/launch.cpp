@@ -1,0 +1,92 @@
+#include "profiler/cli/launch.hpp"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "profiler/file/injection_words.hpp"
+#include "runtime/core/error.hpp"
+
+namespace oomb::profiler {
+namespace {
+
+constexpr const char* kInjection = "liboomb-profile-injection.so";
+
+volatile pid_t child = 0;
+
+void pass_on(int signal) {
+    if (child > 0) {
+        kill(child, signal);
+    }
+}
+
+[[noreturn]] void become(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+    std::vector<char*> words;
+    for (const std::string& word : command) {
+        words.push_back(const_cast<char*>(word.c_str()));
+    }
+    words.push_back(nullptr);
+    for (const std::string& word : environment) {
+        putenv(const_cast<char*>(word.c_str()));
+    }
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    execvp(words[0], words.data());
+    _exit(errno == ENOENT ? 127 : 126);  // as shells say it
+}
+
+}  // namespace
+
+Recorder find_recorder() {
+    const std::filesystem::path injection = std::filesystem::read_symlink("/proc/self/exe").parent_path() / kInjection;
+    if (!std::filesystem::exists(injection)) {
+        fail<UnsupportedError>(
+            "recording needs {}, which is not beside this program: it was built without CUDA; build where the CUDA "
+            "toolkit is (cmake --preset cuda)",
+            injection.string());
+    }
+    // Never closed: it is looked into, nothing of it runs here.
+    void* library = dlopen(injection.c_str(), RTLD_LAZY | RTLD_LOCAL);
+    if (library == nullptr) {
+        fail<UnsupportedError>("{}: cannot be loaded: {}; CUPTI comes with the environment that setup/setup.sh makes",
+                               injection.string(), dlerror());
+    }
+    Dl_info info{};
+    void* symbol = dlsym(library, "cuptiGetVersion");
+    if (symbol == nullptr || dladdr(symbol, &info) == 0) {
+        fail<UnsupportedError>("{}: brings no CUPTI", injection.string());
+    }
+    return {injection, std::filesystem::weakly_canonical(info.dli_fname)};
+}
+
+std::vector<std::string> recorder_environment(const Recorder& recorder, const std::filesystem::path& out,
+                                              bool operations) {
+    return {"CUDA_INJECTION64_PATH=" + recorder.injection.string(), "NVTX_INJECTION64_PATH=" + recorder.cupti.string(),
+            std::string(kOutWord) + "=" + std::filesystem::absolute(out).string(),
+            std::string(kOperationsWord) + "=" + (operations ? "1" : "0")};
+}
+
+int run_command(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, pass_on);
+    child = fork();
+    if (child < 0) {
+        fail<Error>("no process could be made: {}", std::strerror(errno));
+    }
+    if (child == 0) {
+        become(command, environment);
+    }
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace oomb::profiler

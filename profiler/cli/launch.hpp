@@ -1,0 +1,28 @@
+#pragma once
+// Another program with the recorder in it.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace oomb::profiler {
+
+// The shared library that a CUDA program loads at its first call (CUDA_INJECTION64_PATH), and CUPTI's, to which its
+// NVTX marks go (NVTX_INJECTION64_PATH).
+struct Recorder {
+    std::filesystem::path injection, cupti;
+};
+
+// Beside this program. Throws UnsupportedError: built without CUDA, or CUPTI cannot be loaded, with the reason.
+Recorder find_recorder();
+
+// Words of the environment: NAME=VALUE.
+std::vector<std::string> recorder_environment(const Recorder& recorder, const std::filesystem::path& out,
+                                              bool operations);
+
+// Runs it, with these words over this program's environment, and waits. SIGINT goes to it alone (a terminal sends it to
+// both); SIGTERM is passed on. Returns its exit code, or 128 + the number of the signal that ended it. Throws
+// UsageError when it cannot be started.
+int run_command(const std::vector<std::string>& command, const std::vector<std::string>& environment);
+
+}  // namespace oomb::profiler

@@ -1,0 +1,55 @@
+#include "profiler/report/report.hpp"
+
+#include "profiler/cli/commands.hpp"
+#include "profiler/report/chrome_trace.hpp"
+#include "runtime/core/text_file.hpp"
+#include "runtime/core/units.hpp"
+#include "runtime/flags/command_line.hpp"
+
+namespace oomb::profiler {
+namespace {
+
+constexpr const char* kDescription =
+    "Shows a recording: compute, copies that compute hid and copies that it did not, idle time, the longest times\n"
+    "without compute, and time by kernel and by operation of oomb-train.";
+constexpr const char* kFooter =
+    "Exit code: 0 shown; 1 failed, the file is no profile or cannot be read; 2 wrong usage.\n"
+    "\n"
+    "Example:\n"
+    "  oomb-profile report step.profile --chrome step.json    # then open step.json in ui.perfetto.dev\n";
+
+}  // namespace
+
+ExitCode report(const Call& call) {
+    CLI::App app(kDescription, call.program);
+    std::string file, chrome;
+    bool json = false;
+    ReportOptions options;
+    prepare_command_line(app, kFooter);
+    app.add_option("FILE", file, "a recording of oomb-profile run or oomb-train --profile")->required();
+    app.add_flag("--json", json, "print JSON instead of tables; all kernels are in it");
+    app.add_option("--rows", options.rows, "kernels to list; of gaps half as many")
+        ->type_name("N")
+        ->check(CLI::Range(std::size_t{2}, std::size_t{100'000}))
+        ->capture_default_str();
+    app.add_option("--chrome", chrome, "write every kernel, copy and NVTX range for Perfetto or chrome://tracing")
+        ->type_name("FILE");
+    if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
+        return *end;
+    }
+    const Profile profile = read_profile(file);
+    const Findings findings = find(profile, options);
+    call.out << (json ? report_json(findings).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"
+                      : report_text(findings, options));
+    if (!chrome.empty()) {
+        const std::string text = chrome_trace(profile);
+        write_text_file(chrome, text);
+        call.err << fmt::format("wrote {} ({})\n", chrome, format_bytes_short(std::ssize(text)));
+    }
+    if (!call.out.flush()) {
+        fail<FileError>("standard output: cannot be written");
+    }
+    return ExitCode::kDone;
+}
+
+}  // namespace oomb::profiler

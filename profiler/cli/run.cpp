@@ -1,0 +1,87 @@
+#include <filesystem>
+
+#include "profiler/cli/commands.hpp"
+#include "profiler/cli/launch.hpp"
+#include "profiler/report/report.hpp"
+#include "runtime/core/units.hpp"
+#include "runtime/flags/command_line.hpp"
+
+namespace oomb::profiler {
+namespace {
+
+constexpr const char* kDescription =
+    "Runs COMMAND, any CUDA program, and records what the GPU does meanwhile: kernels, copies, memsets, allocations,\n"
+    "synchronisation, NVTX ranges. The program is not changed; the CUDA driver loads the recorder into it.";
+constexpr const char* kFooter =
+    "Each process that uses CUDA writes a file: the first FILE, others FILE.<process>.\n"
+    "Exit code: that of COMMAND, 128 + N when signal N ended it; 1 when COMMAND did well but nothing was recorded; 2 "
+    "wrong\n"
+    "usage; 126, 127 COMMAND cannot be run.\n"
+    "\n"
+    "Example:\n"
+    "  oomb-profile run --out step.profile -- python train.py --steps 3\n";
+
+// FILE.<process> of further processes.
+std::vector<std::filesystem::path> further_files(const std::filesystem::path& out) {
+    std::vector<std::filesystem::path> found;
+    const std::filesystem::path folder = out.has_parent_path() ? out.parent_path() : ".";
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        const std::string name = entry.path().filename().string(), prefix = out.filename().string() + ".";
+        if (name.starts_with(prefix) && name.size() > prefix.size() &&
+            name.find_first_not_of("0123456789", prefix.size()) == std::string::npos) {
+            found.push_back(entry.path());
+        }
+    }
+    return found;
+}
+
+std::string outcome_of(const std::filesystem::path& path) {
+    const Profile profile = read_profile(path);
+    std::string text = fmt::format("oomb-profile: {}: {} kernels, {} copies, {}\n", path.string(),
+                                   format_count(std::ssize(profile.kernels)), format_count(std::ssize(profile.copies)),
+                                   format_bytes_short(static_cast<std::int64_t>(std::filesystem::file_size(path))));
+    for (const std::string& line : warnings_of(profile)) {
+        text += fmt::format("oomb-profile: note: {}\n", line);
+    }
+    return text;
+}
+
+}  // namespace
+
+ExitCode run(const Call& call) {
+    CLI::App app(kDescription, call.program);
+    std::string out = "oomb.profile";
+    bool operations = false;
+    std::vector<std::string> command;
+    prepare_command_line(app, kFooter);
+    app.add_option("--out", out, "the recording; must not exist")->type_name("FILE")->capture_default_str();
+    app.add_flag("--operations", operations,
+                 "for oomb-train: also say which operation of the schedule each kernel and copy belongs to; every CUDA "
+                 "call is recorded for that");
+    app.add_option("COMMAND", command, "the program and its arguments, after --")->required();
+    if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
+        return *end;
+    }
+    if (std::filesystem::exists(out)) {
+        fail<FileError>("{}: exists already; name another file with --out, or remove it", out);
+    }
+    const int code = run_command(command, recorder_environment(find_recorder(), out, operations));
+    if (code == 126 || code == 127) {
+        call.err << fmt::format("{}: {}: {}\n", call.program, command[0],
+                                code == 127 ? "no such program" : "cannot be run");
+    }
+    if (!std::filesystem::exists(out)) {
+        call.err << fmt::format(
+            "{}: nothing was recorded: {} ended without touching CUDA (or before the driver loaded "
+            "the recorder)\n",
+            call.program, command[0]);
+        return code == 0 ? ExitCode::kFailed : static_cast<ExitCode>(code);
+    }
+    call.err << outcome_of(out);
+    for (const std::filesystem::path& file : further_files(out)) {
+        call.err << outcome_of(file);
+    }
+    return static_cast<ExitCode>(code);
+}
+
+}  // namespace oomb::profiler

@@ -1,0 +1,40 @@
+#pragma once
+// Memory for CUPTI's records: taken when a launch needs a buffer, so it is there and touched before, and given back
+// when the records are written.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace oomb::profiler {
+
+// Thread safe.
+class BufferPool {
+  public:
+    struct Options {
+        std::size_t buffer_bytes = std::size_t{1} << 20;
+        std::size_t buffers = 48;        // made and touched at once
+        std::size_t most_buffers = 256;  // one more is made when none is free, up to here
+    };
+    explicit BufferPool(const Options& options);
+    BufferPool(const BufferPool&) = delete;
+    BufferPool& operator=(const BufferPool&) = delete;
+
+    std::uint8_t* take();  // null when all are in use: CUPTI drops records then, and counts them
+    void give(std::uint8_t* buffer);
+
+    std::size_t buffer_bytes() const { return options_.buffer_bytes; }
+    std::size_t buffers() const;  // made so far
+
+  private:
+    void make_one();
+
+    Options options_;
+    mutable std::mutex mutex_;
+    std::vector<std::unique_ptr<std::uint8_t[]>> all_;
+    std::vector<std::uint8_t*> free_;
+};
+
+}  // namespace oomb::profiler

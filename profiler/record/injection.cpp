@@ -1,0 +1,84 @@
+// The entry of the shared library that the CUDA driver loads at a program's first CUDA call (CUDA_INJECTION64_PATH).
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "profiler/file/injection_words.hpp"
+#include "profiler/file/profile_writer.hpp"
+#include "profiler/record/session.hpp"
+#include "runtime/core/version.hpp"
+
+namespace oomb::profiler {
+namespace {
+
+Session* session = nullptr;  // never destroyed: at_exit finishes it
+
+std::string command_of_this_process() {
+    std::ifstream file("/proc/self/cmdline", std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    while (!text.empty() && text.back() == '\0') {
+        text.pop_back();
+    }
+    for (char& letter : text) {
+        letter = letter == '\0' ? ' ' : letter;
+    }
+    return text;
+}
+
+void at_exit() {
+    try {
+        session->finish();
+    } catch (const std::exception& error) {
+        std::fputs(fmt::format("oomb-profile: {}\n", error.what()).c_str(), stderr);
+    }
+}
+
+// So that `oomb-profile run`, and who finds the file, learn why nothing is in it.
+void leave_note(const SessionOptions& options, const std::string& reason) {
+    try {
+        ProfileWriter writer(options.out,
+                             {.program = options.program, .command = options.command, .process = getpid()});
+        writer.add(Note{writer.intern(reason)});
+        writer.close();
+    } catch (const std::exception&) {  // stderr has it
+    }
+}
+
+SessionOptions options_of_environment() {
+    const char* out = std::getenv(kOutWord);
+    const char* operations = std::getenv(kOperationsWord);
+    const BuildInfo& build = build_info();
+    SessionOptions options{.out = out == nullptr ? "oomb.profile" : out,
+                           .program = fmt::format("oomb-profile {} ({})", build.version, build.commit),
+                           .command = command_of_this_process(),
+                           .operations = operations != nullptr && std::string_view(operations) == "1"};
+    if (std::filesystem::exists(options.out)) {  // another process of the same run was first
+        options.out += fmt::format(".{}", getpid());
+    }
+    return options;
+}
+
+}  // namespace
+}  // namespace oomb::profiler
+
+// 1: loaded. The program goes on whatever happens here.
+extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
+    using namespace oomb::profiler;
+    if (session != nullptr) {
+        return 1;
+    }
+    const SessionOptions options = options_of_environment();
+    try {
+        session = new Session(options);
+        std::atexit(at_exit);
+    } catch (const std::exception& error) {
+        std::fputs(fmt::format("oomb-profile: not recorded: {}\n", error.what()).c_str(), stderr);
+        leave_note(options, error.what());
+    }
+    return 1;
+}
