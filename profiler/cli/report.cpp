@@ -26,7 +26,7 @@ ExitCode report(const Call& call) {
     bool json = false;
     ReportOptions options;
     prepare_command_line(app, kFooter);
-    app.add_option("FILE", file, "a recording of oomb-profile run or oomb-train --profile")->required();
+    app.add_option("FILE", file, "a recording of oomb-profile run or oomb-train --profile")->type_name("")->required();
     app.add_flag("--json", json, "print JSON instead of tables; all kernels are in it");
     app.add_option("--rows", options.rows, "kernels to list; of gaps half as many")
         ->type_name("N")

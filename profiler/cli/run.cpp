@@ -58,7 +58,7 @@ ExitCode run(const Call& call) {
     app.add_flag("--operations", operations,
                  "for oomb-train: also say which operation of the schedule each kernel and copy belongs to; every CUDA "
                  "call is recorded for that");
-    app.add_option("COMMAND", command, "the program and its arguments, after --")->required();
+    app.add_option("COMMAND", command, "the program and its arguments, after --")->type_name("")->required();
     if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
     }

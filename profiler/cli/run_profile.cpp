@@ -28,7 +28,7 @@ ExitCode answer(const Call& call) {
     CLI::App app(kDescription, kProgram);
     prepare_command_line(app, kFooter);
     std::string command;
-    app.add_option("COMMAND", command, "run or report")->required();
+    app.add_option("COMMAND", command, "run or report")->type_name("")->required();
     if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
     }

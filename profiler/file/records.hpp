@@ -76,7 +76,7 @@ struct Device {
 
 struct Kernel {
     std::int64_t begin_ns = 0, end_ns = 0;
-    Place place;
+    Place place = {};
     std::uint32_t correlation = 0;  // of the call that launched it
     StringId name = 0;              // as the compiler mangled it
     std::uint32_t grid_x = 0, grid_y = 0, grid_z = 0, block_x = 0, block_y = 0, block_z = 0;
@@ -87,7 +87,7 @@ struct Kernel {
 
 struct Copy {
     std::int64_t begin_ns = 0, end_ns = 0;
-    Place place;
+    Place place = {};
     std::uint32_t correlation = 0;
     CopyKind kind = CopyKind::kUnknown;
     MemoryKind from = MemoryKind::kUnknown, to = MemoryKind::kUnknown;
@@ -99,7 +99,7 @@ struct Copy {
 
 struct Memset {
     std::int64_t begin_ns = 0, end_ns = 0;
-    Place place;
+    Place place = {};
     std::uint32_t correlation = 0;
     std::int64_t bytes = 0;
     std::uint64_t graph_node = 0;
@@ -113,7 +113,7 @@ struct Memory {
     MemoryKind kind = MemoryKind::kUnknown;
     std::uint64_t address = 0;
     std::int64_t bytes = 0;
-    Place place;
+    Place place = {};
     std::uint32_t correlation = 0;
     bool operator==(const Memory&) const = default;
 };

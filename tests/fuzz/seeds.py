@@ -3,7 +3,9 @@
 
 import json
 import shutil
+import struct
 import sys
+import zlib
 from pathlib import Path
 
 import numpy
@@ -36,8 +38,35 @@ def write_trace(path):
     path.write_text("\n".join([json.dumps(header), '{"step":1}', lists, '["0000000000300000",1,1523000,81200,4096,0]', ""]))
 
 
+def block(kind, payload, records=0):
+    head = struct.pack("<III", kind, len(payload), records)
+    return head + struct.pack("<I", zlib.crc32(head + payload)) + payload
+
+
+def varint(value):
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def write_profile(path):
+    """A record of every kind: their fields in the order of profiler/file/records.hpp, each from zero (docs/profile-format.md)."""
+    fields = [[1], [0, 1, 4096, 2], [1000, 2000, 0, 1, 7, 5, 1] + [1] * 9 + [0], [1500, 2500, 0, 1, 8, 6, 1, 2, 3, 4096, 1, 0],
+              [100, 200, 0, 1, 7, 4, 64, 0], [50, 1, 3, 1 << 40, 4096, 0, 1, 0, 3], [900, 1, 1, 7, 1, 1],
+              [2000, 2400, 3, 1, 7, 0, 9], [10, 20, 3, 7], [5, 0x300000], [1, 2], [1]]
+    payload = b""
+    for tag, values in enumerate(fields):
+        payload += bytes([tag]) + b"".join(varint(2 * value) for value in values) + (varint(4) + b"name" if tag == 0 else b"")
+    header = {"program": "seed", "command": "x", "process": 1, "begin_ns": 1, "cupti_version": 130001, "driver_version": 13000,
+              "operation_kinds": kinds()}
+    path.write_bytes(b"OOMBPROF" + struct.pack("<II", 1, 0) + block(1, json.dumps(header).encode())
+                     + block(2, payload, len(fields)) + block(3, varint(len(fields))))
+
+
 def main(out):
-    folders = {name: Path(out) / name for name in ("model_config", "hardware_profile", "run_flags", "trace", "replay", "page_trace", "locality", "npy",
+    folders = {name: Path(out) / name for name in ("model_config", "hardware_profile", "run_flags", "trace", "profile", "replay", "page_trace", "locality", "npy",
                                                    "sidecar", "safetensors", "weight_index")}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,6 +81,7 @@ def main(out):
     write_trace(folders["page_trace"] / "one.jsonl")
     (folders["locality"] / "one.json").write_text(json.dumps(
         {"format": "oomb-locality", "version": 1, "sink": 0.5, "recency": 1.8, "zipf": 1.4, "source": "seed"}))
+    write_profile(folders["profile"] / "one.profile")
     for dtype in ("uint16", "uint32"):
         numpy.save(folders["npy"] / f"{dtype}.npy", numpy.arange(10, dtype=dtype))
     (folders["sidecar"] / "one.json").write_text(json.dumps(

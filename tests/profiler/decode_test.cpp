@@ -44,16 +44,16 @@ class Buffer {
   public:
     template <class T>
     Buffer& add(const T& record) {
-        const std::size_t at = bytes_.size();
-        bytes_.resize(at + sizeof record);
-        std::memcpy(bytes_.data() + at, &record, sizeof record);
+        std::memcpy(bytes_.data() + size_, &record, sizeof record);
+        size_ += sizeof record;
         return *this;
     }
     std::uint8_t* data() { return bytes_.data(); }
-    std::size_t size() const { return bytes_.size(); }
+    std::size_t size() const { return size_; }
 
   private:
-    std::vector<std::uint8_t> bytes_;
+    std::vector<std::uint8_t> bytes_ = std::vector<std::uint8_t>(std::size_t{1} << 14);
+    std::size_t size_ = 0;
 };
 
 // The struct as it lies in a buffer, with what is no part of it set to ones: who reads past its end sees that.
@@ -305,7 +305,9 @@ TEST_CASE("only correlations with operations are kept") {
     CHECK(decoded(correlation, kNow, ours) == Record(OperationMark{8, ~std::uint64_t{0}}));
     correlation.externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM1;
     Collector theirs;
-    Decoder(kNow, theirs.sink()).decode(reinterpret_cast<const CUpti_Activity&>(correlation));
+    Buffer buffer;
+    buffer.add(correlation);
+    Decoder(kNow, theirs.sink()).decode_buffer(buffer.data(), buffer.size());
     CHECK(theirs.records.empty());
 }
 

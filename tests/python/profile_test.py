@@ -1,0 +1,102 @@
+"""oomb-profile from outside: help, refusals, and `run` of programs that use no GPU."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("OOMB_BIN") or ROOT / "build/bin")
+needs_recorder = pytest.mark.skipif(not (BIN / "liboomb-profile-injection.so").exists(), reason="built without CUDA")
+
+
+def profile(*words, **more):
+    return subprocess.run([BIN / "oomb-profile", *words], capture_output=True, text=True, timeout=60, **more)
+
+
+def test_help_of_all_commands():
+    for words in ([], ["run"], ["report"]):
+        done = profile(*words, "--help")
+        assert done.returncode == 0, done.stderr
+        assert "Exit code" in done.stdout
+
+
+@pytest.mark.parametrize("words, found", [([], "COMMAND"), (["paint"], '"paint"'), (["run"], "COMMAND"), (["report"], "FILE"),
+                                          (["report", "x", "--rows", "0"], "--rows")])
+def test_wrong_usage_is_code_2(words, found):
+    done = profile(*words)
+    assert done.returncode == 2
+    assert found in done.stderr
+
+
+def test_files_that_are_no_profile(tmp_path):
+    for content, found in ((None, "cannot be opened"), (b"", "is empty"), (b'{"format": "oomb-trace"}', "is no profile")):
+        file = tmp_path / "x.profile"
+        if content is not None:
+            file.write_bytes(content)
+        done = profile("report", file)
+        assert done.returncode == 1
+        assert found in done.stderr and str(file) in done.stderr
+
+
+def test_a_seed_of_the_fuzzer_is_shown(tmp_path):
+    """The format written by another program, from its document."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("seeds", ROOT / "tests/fuzz/seeds.py")
+    seeds = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(seeds)
+    file = tmp_path / "seed.profile"
+    seeds.write_profile(file)
+    done = profile("report", file, "--chrome", tmp_path / "seed.json")
+    assert done.returncode == 0, done.stderr
+    for text in ("1 kernels, 1 memsets", "host to device", "recorder: name", "1 records were dropped", "2 bytes of CUPTI"):
+        assert text in done.stdout, done.stdout
+    assert "cut off" not in done.stdout
+    assert '"traceEvents"' in (tmp_path / "seed.json").read_text()
+
+
+@needs_recorder
+def test_a_program_that_never_touches_cuda(tmp_path):
+    done = profile("run", "--out", tmp_path / "x.profile", "--", "true")
+    assert done.returncode == 1
+    assert "true ended without touching CUDA" in done.stderr
+
+
+@needs_recorder
+def test_the_exit_code_is_that_of_the_command(tmp_path):
+    out = ("--out", tmp_path / "x.profile", "--")
+    assert profile("run", *out, "sh", "-c", "exit 7").returncode == 7
+    assert profile("run", *out, "sh", "-c", "kill -9 $$").returncode == 137
+    missing = profile("run", *out, "no-such-program-here")
+    assert missing.returncode == 127
+    assert "no such program" in missing.stderr
+
+
+@needs_recorder
+def test_the_recorder_is_named_in_the_programs_environment(tmp_path):
+    done = profile("run", "--operations", "--out", tmp_path / "x.profile", "--", "env")
+    words = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert Path(words["CUDA_INJECTION64_PATH"]).name == "liboomb-profile-injection.so"
+    assert "libcupti.so" in words["NVTX_INJECTION64_PATH"]
+    assert words["OOMB_PROFILE_OUT"] == str(tmp_path / "x.profile")
+    assert words["OOMB_PROFILE_OPERATIONS"] == "1"
+
+
+@needs_recorder
+def test_an_existing_file_is_not_written_over(tmp_path):
+    out = tmp_path / "x.profile"
+    out.write_text("mine")
+    done = profile("run", "--out", out, "--", "touch", tmp_path / "ran")
+    assert done.returncode == 1
+    assert "exists already" in done.stderr
+    assert not (tmp_path / "ran").exists()
+    assert out.read_text() == "mine"
+
+
+def test_training_on_the_cpu_is_not_recorded(tmp_path):
+    done = subprocess.run([BIN / "oomb-train", "--model", ROOT / "models/smollm2-135m.json", "--synthetic", "--context", "256",
+                           "--chunk", "128", "--profile", tmp_path / "x"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "--trace" in done.stderr
