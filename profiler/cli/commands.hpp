@@ -16,7 +16,8 @@ struct Call {
     std::ostream& err;
 };
 
-ExitCode run(const Call& call);     // starts a program with the recorder in it; exit code: see run.cpp
-ExitCode report(const Call& call);  // shows a profile
+ExitCode run(const Call& call);            // starts a program with the recorder in it; exit code: see run.cpp
+ExitCode report(const Call& call);         // shows a profile
+ExitCode compare_files(const Call& call);  // holds one against a trace
 
 }  // namespace oomb::profiler

@@ -14,9 +14,11 @@ namespace oomb::profiler {
 class BufferPool {
   public:
     struct Options {
-        std::size_t buffer_bytes = std::size_t{1} << 20;
-        std::size_t buffers = 48;        // made and touched at once
-        std::size_t most_buffers = 256;  // one more is made when none is free, up to here
+        // Some 500 kernels: CUPTI keeps a buffer until all in it has ended, and what it keeps is lost if the program is
+        // killed.
+        std::size_t buffer_bytes = std::size_t{1} << 17;
+        std::size_t buffers = 256;        // made and touched at once
+        std::size_t most_buffers = 2048;  // one more is made when none is free, up to here
     };
     explicit BufferPool(const Options& options);
     BufferPool(const BufferPool&) = delete;

@@ -1,5 +1,7 @@
 """oomb-profile from outside: help, refusals, and `run` of programs that use no GPU."""
 
+import importlib.util
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -8,6 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("OOMB_BIN") or ROOT / "build/bin")
+spec = importlib.util.spec_from_file_location("seeds", ROOT / "tests/fuzz/seeds.py")
+seeds = importlib.util.module_from_spec(spec)  # writes the format from its document, in another language
+spec.loader.exec_module(seeds)
 needs_recorder = pytest.mark.skipif(not (BIN / "liboomb-profile-injection.so").exists(), reason="built without CUDA")
 
 
@@ -16,7 +21,7 @@ def profile(*words, **more):
 
 
 def test_help_of_all_commands():
-    for words in ([], ["run"], ["report"]):
+    for words in ([], ["run"], ["report"], ["compare"]):
         done = profile(*words, "--help")
         assert done.returncode == 0, done.stderr
         assert "Exit code" in done.stdout
@@ -41,12 +46,6 @@ def test_files_that_are_no_profile(tmp_path):
 
 
 def test_a_seed_of_the_fuzzer_is_shown(tmp_path):
-    """The format written by another program, from its document."""
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location("seeds", ROOT / "tests/fuzz/seeds.py")
-    seeds = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(seeds)
     file = tmp_path / "seed.profile"
     seeds.write_profile(file)
     done = profile("report", file, "--chrome", tmp_path / "seed.json")
@@ -55,6 +54,29 @@ def test_a_seed_of_the_fuzzer_is_shown(tmp_path):
         assert text in done.stdout, done.stdout
     assert "cut off" not in done.stdout
     assert '"traceEvents"' in (tmp_path / "seed.json").read_text()
+
+
+def write_pair(file, identity):
+    seeds.write_profile(file.with_suffix(".profile"))
+    seeds.write_trace(file)
+    file.write_text(file.read_text().replace("0000000000300000", identity))
+
+
+def test_a_recording_beside_a_trace(tmp_path):
+    """The fuzzer's seeds: the one kernel is of operation 0x300000, from 1000 to 2000 ns; the trace says 81,200 ns."""
+    file = tmp_path / "a.trace"
+    write_pair(file, "0000000000300000")
+    words = ["compare", "--trace", file, "--profile", file.with_suffix(".profile")]
+    done = profile(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    total = json.loads(done.stdout)["total"]
+    assert total == {"operations": 1, "trace_ns": 81200, "profile_ns": 1000, "trace_bytes": 4096, "profile_bytes": 0}
+    assert "total" in profile(*words).stdout
+    other = tmp_path / "b.trace"
+    write_pair(other, "0000000000380000")
+    done = profile("compare", "--trace", other, "--profile", file.with_suffix(".profile"))
+    assert done.returncode == 1
+    assert "not the trace of the same run" in done.stderr
 
 
 @needs_recorder
