@@ -125,6 +125,7 @@ void Clock::count(const Ran& ran) {
 Clock::Place Clock::place() const {
     Place place;
     place.taken = taken_;
+    place.submitted = submitted_;
     for (std::size_t engine = 0; engine < schedule::kEngines; ++engine) {
         place.issued[engine] = lanes_[engine].issued;
         place.busy[engine] = lanes_[engine].spans;
@@ -132,12 +133,21 @@ Clock::Place Clock::place() const {
     return place;
 }
 
-void Clock::delay(const Place& first, const Place& last, double seconds) {
-    for (std::size_t i = std::max(first.taken, taken_ - std::min<std::size_t>(taken_, kMostInFlight)); i < taken_;
-         ++i) {
-        done_[i % kMostInFlight] += seconds;
+void Clock::repeat_submission(const Place& last, std::int64_t times, double later) {
+    const auto each = static_cast<std::int64_t>(taken_ - last.taken), all = times * each;
+    const std::vector<double> done = done_;
+    const std::size_t end = taken_;
+    for (std::int64_t i = std::max<std::int64_t>(0, all - kMostInFlight); i < all; ++i) {
+        const std::size_t like = last.taken + static_cast<std::size_t>(i % each);
+        done_[(end + i) % kMostInFlight] = done[like % kMostInFlight] + static_cast<double>(i / each + 1) * later;
     }
-    submitted_ += seconds;
+    taken_ += static_cast<std::size_t>(all);
+    submitted_ += static_cast<double>(times) * (submitted_ - last.submitted);
+}
+
+void Clock::repeat(const Place& first, const Place& last, std::int64_t times, double later) {
+    repeat_submission(last, times, later);
+    const double seconds = static_cast<double>(times) * later;
     for (std::size_t engine = 0; engine < schedule::kEngines; ++engine) {
         Lane& lane = lanes_[engine];
         if (lane.issued == last.issued[engine]) {

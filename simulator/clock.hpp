@@ -13,8 +13,8 @@
 
 namespace oomb::simulator {
 
-// Engines are first in, first out. An operation begins when its engine is free and the tickets that it waits for are
-// done. Keeps sums and, per engine, the times of the last operations; no list of operations.
+// Engines are first in, first out. An operation begins when its engine is free, the tickets that it waits for are done
+// and the host, which hands over one operation after the other, has come to it. Keeps sums and, per engine, the times of the last operations; no list of operations.
 class Clock : public issue::IssuedSink {
   public:
     // `plan`, `durations` and `observer`, if there is one, outlive the clock.
@@ -31,6 +31,7 @@ class Clock : public issue::IssuedSink {
         issue::Tickets issued{};                             // tickets
         std::array<std::size_t, schedule::kEngines> busy{};  // spans of the copy engines
         std::size_t taken = 0;                               // operations
+        double submitted = 0.0;                              // when the host had submitted the last one
     };
     Place place() const;
     double free_at(schedule::Engine engine) const { return lanes_[static_cast<std::size_t>(engine)].free; }
@@ -45,9 +46,10 @@ class Clock : public issue::IssuedSink {
         std::int64_t bytes = 0;
     };
     void count(const Ran& ran);  // it happened `times`
-    // All operations since `first` of engines that were given some since `last` take place so much later; the engines
-    // were busy all the same where these took place before.
-    void delay(const Place& first, const Place& last, double seconds);
+    // What was taken since `last` happens `times` more, each `later` seconds after the one before. All operations since
+    // `first` of engines that were given some since `last` take place so much later; the engines were busy all the same
+    // where these took place before.
+    void repeat(const Place& first, const Place& last, std::int64_t times, double later);
     // Where every operation that is taken is appended to; null: nowhere. It outlives the clock.
     void log_to(std::vector<Ran>* log) { log_ = log; }
     // The host waits until ticket `stored` of the device-to-host engine is done, for lists of pages: what is taken from
@@ -73,7 +75,7 @@ class Clock : public issue::IssuedSink {
         double free = 0.0;                                  // end of the last operation, or of the last wait_idle()
         std::vector<Span> ring = std::vector<Span>(kRing);  // by ticket
         std::vector<Span> busy =
-            std::vector<Span>(kRing);  // of a copy engine: the same in the order of time, and what delay() repeats
+            std::vector<Span>(kRing);  // of a copy engine: the same in the order of time, and what repeat() repeats
         std::size_t spans = 0;         // that `busy` was given
 
         void add_busy(const Span& span) { busy[spans++ % kRing] = span; }
@@ -81,6 +83,7 @@ class Clock : public issue::IssuedSink {
 
     double end_of(const Lane& lane, issue::Ticket ticket) const;
     static bool busy_at(const Lane& lane, double moment);
+    void repeat_submission(const Place& last, std::int64_t times, double later);
     double ready_at(const issue::IssuedOperation& issued) const;
     double begin_of(const issue::IssuedOperation& issued, double ready);
     double seconds_of(const issue::IssuedOperation& issued, std::int64_t bytes, double begin) const;

@@ -1,47 +1,72 @@
 #pragma once
-// How long an operation keeps its engine busy, from its cost descriptor and a hardware profile.
+// How long an operation keeps its engine busy: what it is made of (operation_parts.hpp) at a hardware profile's prices.
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "runtime/core/hardware_profile.hpp"
 #include "runtime/schedule/operation.hpp"
 #include "runtime/schedule/plan.hpp"
+#include "simulator/operation_parts.hpp"
 
 namespace oomb::simulator {
 
+// The rates of attention in a profile.
+struct AttentionKey {
+    TileKernel kernel;
+    const char* key;
+    HeadRates HardwareProfile::*rates;
+};
+inline constexpr AttentionKey kAttentionKeys[] = {
+    {TileKernel::kAttentionForward, "attention_forward", &HardwareProfile::attention_forward_flops},
+    {TileKernel::kAttentionForwardCausal, "attention_forward_causal", &HardwareProfile::attention_forward_causal_flops},
+    {TileKernel::kAttentionBackward, "attention_backward", &HardwareProfile::attention_backward_flops},
+    {TileKernel::kAttentionBackwardCausal, "attention_backward_causal",
+     &HardwareProfile::attention_backward_causal_flops},
+    {TileKernel::kAttentionBackwardDeterministic, "attention_backward_deterministic",
+     &HardwareProfile::attention_backward_deterministic_flops},
+    {TileKernel::kAttentionBackwardCausalDeterministic, "attention_backward_causal_deterministic",
+     &HardwareProfile::attention_backward_causal_deterministic_flops}};
+
 // What the profile lacks to time a run that computes in `dtype`: the key of its rates. Nothing: it has all.
-std::optional<std::string> missing_rate(const HardwareProfile& profile, DType dtype);
+std::optional<std::string> missing_rate(const HardwareProfile& profile, DType dtype, bool deterministic);
+
+// Seconds of a FLOP of full waves, and of a wave.
+struct TilePrice {
+    double flop = 0.0, wave = 0.0;
+};
+
+// Of the ways to cut an operation the one that takes least; of no way: nothing.
+double tile_seconds(const OperationParts& parts, const TilePrice& price);
 
 class Costs {
   public:
     // Throws FileError where missing_rate() names one.
     Costs(const RunConfiguration& run, const HardwareProfile& profile);
 
-    // Seconds on the compute engine. Each operation takes the profile's launch time and beside it
-    //   matrix product   FLOPs over the rate, plus the reading and writing of an output that is added to; at least the
-    //                    bytes of all operands over the rate of HBM
-    //   attention        FLOPs of the (query, key) pairs that are seen over the rate, another one under the causal mask
-    //   passes           bytes over the rate of HBM: of a copy, or of what only reads (gradient norm) or writes
-    //   (clearing) copies           between HBM and HBM: bytes read and bytes written over that rate
-    // An operation without a cost (release) takes nothing.
+    // Seconds on the compute engine. A head size that the profile does not have takes prices between those of its
+    // neighbours, beyond them those of the nearest.
     double compute_seconds(const schedule::Operation& operation) const;
 
-    // Seconds on a copy engine: `bytes` over the rate of its direction, alone or while the other engine is busy too.
+    // Seconds on a copy engine: a start, then `bytes` over the rate of its direction, alone or while the other engine
+    // is busy too.
     double copy_seconds(schedule::Engine engine, std::int64_t bytes, bool both) const;
 
-  private:
-    double pass_rate(schedule::Kind kind) const;
-    double product_seconds(const schedule::GemmCost& cost) const;
-    double attention_seconds(const schedule::AttentionCost& cost) const;
+    // Of the host, for each kernel of an operation, and for one that has none.
+    double submit_seconds(const schedule::Operation& operation) const;
 
-    double compute_bytes_, gradient_bytes_;  // of an element
-    double gemm_;                            // FLOPs per second
-    double attention_[2][2];                 // FLOPs per second, by backward and causal
-    double hbm_, hbm_read_, hbm_write_;      // bytes per second
-    double copy_[2][2];                      // bytes per second, by device-to-host and both
-    double launch_;                          // seconds
+  private:
+    TilePrice tile_price(TileKernel kernel, std::int64_t head_dim) const;
+
+    RunConfiguration run_;
+    std::int64_t multiprocessors_;
+    std::array<double, kParts> prices_{};
+    std::array<std::map<std::int64_t, TilePrice>, kTileKernels> tile_prices_;  // by head size, 0 for products
+    double copy_[2][2];  // seconds per byte, by device-to-host and both
+    double copy_start_, submit_;
 };
 
 }  // namespace oomb::simulator

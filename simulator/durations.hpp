@@ -2,6 +2,7 @@
 // Where the clock takes its times from: a hardware profile, or the recording of a run (replay.hpp).
 
 #include <cstdint>
+#include <utility>
 
 #include "simulator/costs.hpp"
 
@@ -46,8 +47,15 @@ class ProfileDurations : public Durations {
                                                               : costs_.copy_seconds(operation.engine, bytes, both);
     }
 
+    // The host's work for the operation before: the first one begins at once.
+    Submission submission(const schedule::Operation& operation) override {
+        return {.host_seconds = std::exchange(before_, costs_.submit_seconds(operation))};
+    }
+    Host host() const override { return Host::kFollowed; }
+
   private:
     Costs costs_;
+    double before_ = 0.0;
 };
 
 }  // namespace oomb::simulator

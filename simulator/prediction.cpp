@@ -138,7 +138,7 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
     if (plan.run.device != DeviceKind::kCuda) {
         return "times are those of a GPU";
     }
-    if (const auto missing = missing_rate(profile, plan.run.compute)) {
+    if (const auto missing = missing_rate(profile, plan.run.compute, plan.run.deterministic)) {
         return fmt::format("hardware profile \"{}\" has no {}", profile.name, *missing);
     }
     const double uses = page_uses(plan, largest_page(plan));

@@ -59,10 +59,15 @@ std::optional<Setting> Search::best(std::int64_t gpu_memory_bytes, std::int64_t 
     RunConfiguration start = best_ ? best_->run : asked_;
     start.gpu_memory_bytes = gpu_memory_bytes;
     start.host_memory_bytes = host_memory_bytes;
+    const bool knows_the_way = best_.has_value();
     best_.reset();
-    downhill(start, kScouted);
+    if (!knows_the_way) {
+        downhill(start, kScouted);
+    }
+    if (best_ || knows_the_way) {
+        downhill(best_ ? best_->run : start, std::numeric_limits<std::size_t>::max());
+    }
     if (best_) {
-        downhill(best_->run, std::numeric_limits<std::size_t>::max());
         polish();
         free_hbm();
         best_->plan = schedule::make_plan(model_, best_->run);

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/schedule/generator.hpp"
+
 namespace oomb::simulator {
 
 using Over = schedule::Repetition::Over;
@@ -71,11 +73,12 @@ std::int64_t Shortcut::left_out(const schedule::Repetition& repetition) {
     if (repetition.alike == 0 || loop.steady == 0 || partly_born_) {
         return 0;
     }
-    const std::size_t needed = depth(loop);
-    if (needed == 0 || loop.steady < needed || !copies_apart(loop, needed)) {
+    const std::int64_t slots = slots_in_use(loop);
+    const std::size_t by_cache = depth(loop), needed = std::max(by_cache, static_cast<std::size_t>(slots));
+    if (by_cache == 0 || slots == 0 || loop.steady < needed || !copies_apart(loop, needed)) {
         return 0;
     }
-    const std::int64_t times = alike(repetition);
+    const std::int64_t times = alike(repetition) / slots * slots;  // the next layer finds its own slot
     const std::vector<Settled> settled = lasting(loop);
     const Shift shift =
         repetition.over == Over::kLayers ? Shift{repetition.step, 0} : Shift{0, step_.pages_per_window()};
@@ -113,6 +116,9 @@ void Shortcut::compare_last(Loop& loop) const {
         return;
     }
     const double later = ran_[b.ran].begin - ran_[a.ran].begin;
+    if (c.place.submitted - b.place.submitted > later + slack(later, ran_[b.ran].begin)) {
+        return;  // the engines are about to catch up with the host
+    }
     for (std::size_t i = 0; i < c.ran - b.ran; ++i) {
         if (!same(ran_[a.ran + i], ran_[b.ran + i], later)) {
             return;
@@ -151,8 +157,7 @@ std::size_t Shortcut::depth(const Loop& loop) const {
     return depth;
 }
 
-// Whether a copy meets one of the other direction decides its rate, and what is kept waits in slots that this class
-// does not follow.
+// Whether a copy meets one of the other direction decides its rate.
 bool Shortcut::copies_apart(const Loop& loop, std::size_t depth) const {
     const Mark &first = loop.marks[loop.marks.size() - 1 - depth], &last = loop.marks.back();
     std::array<bool, schedule::kEngines> used{};
@@ -161,14 +166,23 @@ bool Shortcut::copies_apart(const Loop& loop, std::size_t depth) const {
         const Clock::Ran& ran = ran_[i];
         used[static_cast<std::size_t>(ran.engine)] = true;
         begin = std::min(begin, ran.begin);
-        const bool keeps = ran.id.kind == Kind::kKeepActivation || ran.id.kind == Kind::kLoadActivation;
-        if (keeps && is_copy(ran.engine)) {
-            return false;
-        }
     }
     const bool in = used[static_cast<std::size_t>(Engine::kHostToDevice)];
     const bool out = used[static_cast<std::size_t>(Engine::kDeviceToHost)];
     return in == out || clock_.free_at(in ? Engine::kDeviceToHost : Engine::kHostToDevice) <= begin;
+}
+
+// What travels to and from kept pages waits in slots, of layer l in slot l modulo their number: 1 where nothing does, 0
+// where a slot is used again only in the next chunk, which is farther than this class looks.
+std::int64_t Shortcut::slots_in_use(const Loop& loop) const {
+    for (std::size_t i = loop.marks[loop.marks.size() - 2].ran; i < ran_.size(); ++i) {
+        const Kind kind = ran_[i].id.kind;
+        if ((kind == Kind::kKeepActivation || kind == Kind::kLoadActivation) && is_copy(ran_[i].engine)) {
+            const std::int64_t slots = schedule::activation_slots(step_);
+            return slots < step_.model().layers ? slots : 0;
+        }
+    }
+    return 1;
 }
 
 std::int64_t Shortcut::alike(const schedule::Repetition& repetition) const {
@@ -258,7 +272,7 @@ void Shortcut::leave_out(const Loop& loop, std::int64_t times) {
         clock_.count(again);
         ran_.push_back(again);
     }
-    clock_.delay(loop.marks[0].place, loop.marks[last - 1].place, static_cast<double>(times) * loop.seconds);
+    clock_.repeat(loop.marks[0].place, loop.marks[last - 1].place, times, loop.seconds);
 }
 
 void Shortcut::move_pages(const Loop& loop, const std::vector<Settled>& settled, const Shift& shift,

@@ -21,7 +21,7 @@ namespace oomb::simulator {
 // older tickets that no longer exist were done anyway, for whoever used a page's frame since has waited for them.
 //
 // Equal, here, is up to kSlack of the iteration. Without a fixed point, or beside copies to and from kept pages on the
-// host, everything is walked through.
+// host through a slot for every layer, everything is walked through.
 class Shortcut : public schedule::OperationSink {
   public:
     // All outlive the shortcut. The issuer gives to the clock, which logs to this.
@@ -65,6 +65,7 @@ class Shortcut : public schedule::OperationSink {
     Mark mark() const;
     void compare_last(Loop& loop) const;
     std::size_t depth(const Loop& loop) const;
+    std::int64_t slots_in_use(const Loop& loop) const;
     bool copies_apart(const Loop& loop, std::size_t depth) const;
     std::int64_t alike(const schedule::Repetition& repetition) const;
     std::int64_t alike_layers(const schedule::Repetition& repetition) const;

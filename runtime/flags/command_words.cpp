@@ -91,8 +91,16 @@ class Words {
         if (value.empty()) {
             return lacks_value(*option, "found \"\"");
         }
-        const auto fault = fault_of_number(*option, value);
-        return fault ? fault : again(name, value);
+        if (const auto fault = fault_of_number(*option, value)) {
+            return fault;
+        }
+        // A list goes on to the next flag.
+        while (option->get_items_expected_max() > 1 && at_ < words_.size() && !words_[at_].starts_with('-')) {
+            if (words_[at_++].empty()) {
+                return lacks_value(*option, "found \"\"");
+            }
+        }
+        return again(name, value);
     }
 
     std::optional<std::string> again(const std::string& name, const std::string& value) {

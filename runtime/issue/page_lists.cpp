@@ -16,9 +16,11 @@ PageLists checked_lists(std::vector<std::int32_t> found, std::int64_t layer, std
             lists.lists.size(), count, lists.length);
     for (std::int64_t i = 0; i < std::ssize(lists.lists); ++i) {
         const std::int32_t page = lists.lists[i], before = i % lists.length == 0 ? -1 : lists.lists[i - 1];
-        require(page > before && page < history,
+        if (page <= before || page >= history) {
+            fail<InternalError>(
                 "page list of query page {} of layer {}: found page {} after {}, allowed are ascending ones below {}",
                 first + i / lists.length, layer, page, before, history);
+        }
     }
     lists.pages = lists.lists;
     std::sort(lists.pages.begin(), lists.pages.end());

@@ -187,8 +187,9 @@ void TraceReader::read_header(const std::string& line) {
     if (root.as_object().at("format").as_string() != kTraceFormat) {
         root.at("format").refuse(fmt::format("\"{}\"", kTraceFormat));
     }
-    if (root.at("version").as_integer() != kTraceFormatVersion) {
-        root.at("version").refuse(fmt::format("version {}, the one this program reads", kTraceFormatVersion));
+    const std::int64_t version = root.at("version").as_integer();
+    if (version != 1 && version != kTraceFormatVersion) {  // version 1 had no lists, all else is the same
+        root.at("version").refuse(fmt::format("version 1 or {}, which this program reads", kTraceFormatVersion));
     }
     check_names(root.at("engines"), engine_names());
     check_names(root.at("kinds"), kind_names());

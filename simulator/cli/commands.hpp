@@ -29,6 +29,7 @@ ExitCode timeline(const Call& call);
 ExitCode replay(const Call& call);
 ExitCode policies(const Call& call);
 ExitCode locality(const Call& call);
+ExitCode calibrate(const Call& call);
 
 struct PlanFlags {
     RunFlags run;

@@ -23,7 +23,8 @@ constexpr const char* kDescription =
     "  oomb-plan timeline [flags]     a step, simulated or recorded, as a page or for Perfetto\n"
     "  oomb-plan replay [flags]       a recorded run again, under other windows, budgets or bandwidths\n"
     "  oomb-plan policies [flags]     which pages stay in GPU memory: what runs, beside the best there is\n"
-    "  oomb-plan locality [flags]     which pages the lists of a recorded top-K run name";
+    "  oomb-plan locality [flags]     which pages the lists of a recorded top-K run name\n"
+    "  oomb-plan calibrate [flags]    measures this machine: a profile for --hardware";
 constexpr const char* kFooter =
     "Tokens: K is 1,024, M is 1,048,576. Sizes: KiB, MiB, GiB, TiB are powers of 1024; KB, MB, GB, TB powers of 1000.\n"
     "\n"

@@ -20,7 +20,7 @@ struct Command {
 };
 constexpr Command kCommands[] = {{"fit", fit},           {"best", best},         {"max-context", max_context},
                                  {"sweep", sweep},       {"timeline", timeline}, {"replay", replay},
-                                 {"policies", policies}, {"locality", locality}};
+                                 {"policies", policies}, {"locality", locality}, {"calibrate", calibrate}};
 
 // A word in the place of a sub-command that is none.
 [[noreturn]] void refuse_command(std::string_view word) {

@@ -21,7 +21,8 @@ using simulator::Prediction;
 constexpr double kOnPaper = 0.01;
 constexpr double kNoTime = 1e40;  // a rate at which nothing takes time
 
-// FLOPs and bytes per second; what is not named takes no time.
+// FLOPs and bytes per second; what is not named takes no time. One multiprocessor, so that no wave is half empty; tiles
+// have 128 rows all the same, so chunks are multiples of that.
 struct Rates {
     double gemm = kNoTime, attention_forward = kNoTime, attention_backward = kNoTime;
     double host_to_device = kNoTime, device_to_host = kNoTime;  // full duplex
@@ -30,12 +31,14 @@ struct Rates {
 HardwareProfile machine_with(const Rates& rates) {
     HardwareProfile profile;
     profile.name = "on paper";
+    profile.multiprocessors.count = 1;
     profile.gemm_flops[DType::kBF16].per_second = rates.gemm;
-    profile.attention_forward_flops[DType::kBF16].per_second = rates.attention_forward;
-    profile.attention_forward_causal_flops[DType::kBF16].per_second = rates.attention_forward;
-    profile.attention_backward_flops[DType::kBF16].per_second = rates.attention_backward;
-    profile.attention_backward_causal_flops[DType::kBF16].per_second = rates.attention_backward;
-    for (SourcedRate* rate : {&profile.hbm_copy_bytes, &profile.hbm_read_bytes, &profile.hbm_write_bytes}) {
+    profile.attention_forward_flops[DType::kBF16][128].per_second = rates.attention_forward;
+    profile.attention_forward_causal_flops[DType::kBF16][128].per_second = rates.attention_forward;
+    profile.attention_backward_flops[DType::kBF16][128].per_second = rates.attention_backward;
+    profile.attention_backward_causal_flops[DType::kBF16][128].per_second = rates.attention_backward;
+    for (SourcedRate* rate :
+         {&profile.gemm_sum_bytes, &profile.hbm_copy_bytes, &profile.hbm_read_bytes, &profile.hbm_write_bytes}) {
         rate->per_second = kNoTime;
     }
     profile.host_to_device_bytes.per_second = profile.host_to_device_both_bytes.per_second = rates.host_to_device;
@@ -133,16 +136,17 @@ TEST_CASE("states on the host pass once each way: 91.4 GB, 1.8 s at 50 GB/s") {
 
 // Of a fill in chunks of C tokens at the attention rate R and the bus rate B, all else for nothing: attention takes
 // a C S / R per layer and history S, its K/V 2,048 S / B. From C = 2,048 R / (a B) on nothing waits, below the copies
-// are the time. The context is long against chunk and window, so that beginnings do not count.
+// are the time. The context is long against chunk and window, so that beginnings do not count; the bus is slow, so that
+// the least chunk is long against a tile.
 TEST_CASE("the least chunk that hides K/V in the fill is bytes R / (a B)") {
     struct Machine {
         double bus, attention;
     };
-    for (const Machine& one : {Machine{50e9, 650e12}, {50e9, 325e12}, {25e9, 325e12}, {12.5e9, 650e12}}) {
+    for (const Machine& one : {Machine{3e9, 650e12}, {2e9, 325e12}, {1.5e9, 325e12}, {0.75e9, 650e12}}) {
         const Rates rates{.attention_forward = one.attention, .host_to_device = one.bus, .device_to_host = one.bus};
         const double least = kKvBytes * one.attention / (kForwardFlops * one.bus);
         CAPTURE(least);
-        const std::int64_t page = std::llround(least / 200);  // tokens: finer than what is compared
+        constexpr std::int64_t page = 128;  // tokens: finer than what is compared
         const auto predict_in_chunks = [&](std::int64_t pages) {
             RunConfiguration run = lean(100 * pages * page, pages * page, 2 * pages * page);
             run.page_tokens = page;
@@ -154,7 +158,7 @@ TEST_CASE("the least chunk that hides K/V in the fill is bytes R / (a B)") {
             const double of_least = static_cast<double>(pages * page) / least;
             CHECK(std::abs(waiting(predict_in_chunks(pages), Phase::kFill) - std::max(0.0, 1 - of_least)) <= kOnPaper);
         }
-        std::int64_t waits = 100, hides = 300;
+        std::int64_t waits = std::llround(0.5 * least / page), hides = std::llround(1.5 * least / page);
         while (hides - waits > 1) {
             const std::int64_t middle = (waits + hides) / 2;
             (waiting(predict_in_chunks(middle), Phase::kFill) < kOnPaper / 2 ? hides : waits) = middle;
@@ -166,11 +170,11 @@ TEST_CASE("the least chunk that hides K/V in the fill is bytes R / (a B)") {
 // In backward K/V and their gradients come, and the gradients go back: 6,144 bytes one way, 4,096 the other. With room
 // for a third window the two directions overlap wholly.
 TEST_CASE("the least chunk that hides K/V and gradients in backward is bytes R / (a B)") {
-    const Rates rates{.attention_backward = 525e12, .host_to_device = 50e9, .device_to_host = 50e9};
-    const double least = (kKvBytes + kGradientBytes) * rates.attention_backward / (kBackwardFlops * 50e9);
+    const Rates rates{.attention_backward = 525e12, .host_to_device = 3e9, .device_to_host = 3e9};
+    const double least = (kKvBytes + kGradientBytes) * rates.attention_backward / (kBackwardFlops * 3e9);
     for (const double share : {0.7, 1.25}) {
         CAPTURE(share);
-        const std::int64_t page = 16, pages = std::llround(share * least / page);
+        const std::int64_t page = 128, pages = std::llround(share * least / page);
         RunConfiguration run = lean(400 * pages * page, pages * page, 2 * pages * page);
         run.page_tokens = page;
         const double of_least = static_cast<double>(pages * page) / least;

@@ -69,7 +69,7 @@ issue::Tickets wait_for(Engine engine, issue::Ticket ticket) {
 
 TEST_CASE("engines in order, waits, exposed copies and company on the bus, by hand") {
     HardwareProfile profile = machine();
-    profile.launch.seconds = 0;
+    profile.launch.seconds = profile.copy_start.seconds = 0;
     const schedule::Plan plan;
     simulator::Clock clock(plan, profile);
     Script script(clock);
@@ -96,6 +96,25 @@ TEST_CASE("engines in order, waits, exposed copies and company on the bus, by ha
     script.run(Engine::kCompute, schedule::ElementwiseCost{500'000'000});  // 6.5 to 7
     CHECK(clock.so_far().seconds == doctest::Approx(7.0));
     CHECK(clock.so_far().exposed_copy_seconds == doctest::Approx(2.5));
+}
+
+TEST_CASE("the host hands over one operation after the other, and none begins before that") {
+    HardwareProfile profile = machine();
+    profile.launch.seconds = profile.copy_start.seconds = 0;
+    profile.submit.seconds = 1;
+    const schedule::Plan plan;
+    simulator::Clock clock(plan, profile);
+    Script script(clock);
+    script.run(Engine::kCompute, schedule::ElementwiseCost{500'000'000});   // 0 to 0.5
+    script.run(Engine::kHostToDevice, schedule::CopyCost{300'000'000, 0});  // handed over at 1, to 4
+    script.run(Engine::kCompute, schedule::ElementwiseCost{500'000'000},
+               wait_for(Engine::kHostToDevice, 1));                        // 4 to 4.5
+    script.run(Engine::kCompute, schedule::ElementwiseCost{500'000'000});  // handed over at 3: 4.5 to 5
+    CHECK(clock.so_far().seconds == doctest::Approx(5.0));
+    clock.wait_idle();
+    script.run(Engine::kCompute, schedule::ElementwiseCost{500'000'000});  // handed over at 6, to 6.5
+    script.run(Engine::kCompute, schedule::ElementwiseCost{500'000'000});  // 7 to 7.5
+    CHECK(clock.so_far().seconds == doctest::Approx(7.5));
 }
 
 TEST_CASE("never faster than operations and bytes allow; no engine is busy longer than the step") {
@@ -172,7 +191,7 @@ TEST_CASE("twice the bandwidth is never slower") {
         CHECK(fast_seconds <= slow_seconds * (1 + kRounding));
         faster += fast_seconds < slow_seconds * 0.999 ? 1 : 0;
     }
-    CHECK(faster > 30);
+    CHECK(faster > 20);
 }
 
 TEST_CASE("a longer context takes longer") {

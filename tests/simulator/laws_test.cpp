@@ -37,9 +37,17 @@ struct Faster {
     std::function<void(HardwareProfile&)> apply;
 };
 
-void twice(std::map<DType, SourcedRate>& rates) {
+void twice(std::map<DType, TileRate>& rates) {
     for (auto& [dtype, rate] : rates) {
         rate.per_second *= 2;
+    }
+}
+
+void twice(HeadRates& rates) {
+    for (auto& [dtype, heads] : rates) {
+        for (auto& [head_dim, rate] : heads) {
+            rate.per_second *= 2;
+        }
     }
 }
 
@@ -85,7 +93,7 @@ double worst_slowdown(HardwareProfile slow, std::uint64_t seed) {
     }
     for (const Faster& faster : each_alone()) {
         CAPTURE(faster.what);
-        CHECK(helped[faster.what] > 10);
+        CHECK(helped[faster.what] > 5);
     }
     return worst;
 }

@@ -7,20 +7,27 @@ namespace oomb::test {
 
 // Rates for every element type. Two directions at once are slower than one alone, but not by half.
 inline HardwareProfile machine() {
-    const auto flops = [](double rate) {
-        std::map<DType, SourcedRate> rates;
+    const auto heads = [](double rate) {
+        HeadRates rates;
         for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
-            rates[dtype] = {rate, "made up"};
+            rates[dtype][64] = {rate, 0.0, "made up"};
         }
         return rates;
     };
     HardwareProfile profile;
     profile.name = "made up";
-    profile.gemm_flops = flops(1e9);
-    profile.attention_forward_flops = flops(8e8);
-    profile.attention_backward_flops = flops(7e8);
-    profile.attention_forward_causal_flops = flops(6e8);
-    profile.attention_backward_causal_flops = flops(5e8);
+    profile.gpu_memory = profile.host_memory = {std::int64_t{1} << 40, "made up"};
+    profile.multiprocessors = {4, "made up"};
+    for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
+        profile.gemm_flops[dtype] = {1e9, 0.0, "made up"};
+    }
+    profile.gemm_sum_bytes.per_second = 1e9;
+    profile.attention_forward_flops = heads(8e8);
+    profile.attention_backward_flops = heads(7e8);
+    profile.attention_forward_causal_flops = heads(6e8);
+    profile.attention_backward_causal_flops = heads(5e8);
+    profile.attention_backward_deterministic_flops = heads(4e8);
+    profile.attention_backward_causal_deterministic_flops = heads(3e8);
     profile.hbm_copy_bytes.per_second = 1e9;
     profile.hbm_read_bytes.per_second = 9e8;
     profile.hbm_write_bytes.per_second = 11e8;
@@ -28,7 +35,7 @@ inline HardwareProfile machine() {
     profile.device_to_host_bytes.per_second = 9e7;
     profile.host_to_device_both_bytes.per_second = 6e7;
     profile.device_to_host_both_bytes.per_second = 5e7;
-    profile.launch.seconds = 1e-6;
+    profile.launch.seconds = profile.copy_start.seconds = 1e-6;
     return profile;
 }
 

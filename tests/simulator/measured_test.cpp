@@ -1,6 +1,5 @@
-// Predicted beside measured: the rows of docs/measurements/steps-h200.json under their own flags. The profile's rates
-// of products and attention were read off two of them, 32K lean and 8K best, in an earlier sitting; the others are only
-// compared.
+// Predicted beside measured: the rows of docs/measurements/steps-h200.json under their own flags. The profile was
+// fitted to traces of other runs, docs/prediction.md lists them; one of them has the flags of 32K lean.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -9,21 +8,16 @@
 
 #include "runtime/core/json.hpp"
 #include "runtime/core/text_file.hpp"
-#include "runtime/core/units.hpp"
 #include "tests/simulator/plan_call.hpp"
 
 namespace oomb::test {
 
 namespace {
 
-// What is reached, rounded up. To 64K: steps -1.0 to +1.8 %, phases -2.1 to +3.1 %. Beyond, attention over windows of
-// 32K and 64K is faster than over those that its rate was read off: steps +2.7 to +5.3 %, phases to +5.6 %. The
-// times themselves repeat within 1 % (8K) and 0.1 % (64K).
-struct Tolerance {
-    double step, phase;
-};
-constexpr Tolerance kShort = {0.025, 0.04}, kLong = {0.06, 0.06};
-constexpr std::int64_t kShort_tokens = 65536;
+// What is reached, rounded up: steps -3.7 to +3.7 %, phases -4.2 to +5.1 %. Short chunks of products alone are
+// predicted too fast, long attention too slow: they hold the clock down more and less than the mix that rates were read
+// off. The times themselves repeat within 1 % (8K) and 0.1 % (64K).
+constexpr double kStep = 0.045, kPhase = 0.055;
 // With AdamW's states on both sides its phase is the meeting of three engines, and short: 1.45 s, predicted 1.28 s.
 constexpr double kMixedStates = 0.12;
 constexpr double kHiddenTolerance = 0.01;
@@ -69,12 +63,10 @@ TEST_CASE("steps of a 7B model on an H200") {
         CAPTURE(row["row"]);
         const Json time = predicted_time(row);
         const bool mixed = row["row"] == "256K step";
-        const Tolerance allowed =
-            parse_tokens("--context", row["context"].get<std::string>()) > kShort_tokens ? kLong : kShort;
-        check_near(time["seconds"]["total"], row["median_seconds"], allowed.step);
+        check_near(time["seconds"]["total"], row["median_seconds"], kStep);
         for (const auto& [phase, seconds] : row["phases"].items()) {
             CAPTURE(phase);
-            check_near(time["seconds"][phase], seconds, mixed && phase == "optimizer" ? kMixedStates : allowed.phase);
+            check_near(time["seconds"][phase], seconds, mixed && phase == "optimizer" ? kMixedStates : kPhase);
         }
         for (const char* side : {"host_to_device", "device_to_host"}) {
             CHECK(time["copies"][side]["bytes"] == row["copies"][side]["bytes"]);

@@ -122,6 +122,13 @@ TEST_CASE("lists of pages are read as they were written, beside the records") {
     CHECK(count == records.size());
 }
 
+TEST_CASE("a trace of version 1, which had no lists, is read") {
+    const test::ScratchFolder folder;
+    const std::vector<TraceRecord> records = random_records(3, 1);
+    CHECK(read_trace(folder.write("run.trace", replaced(text_of(records), "\"version\":2", "\"version\":1"))).records ==
+          records);
+}
+
 TEST_CASE("lists are written as ranges") {
     std::string line;
     append_lists_line({1, 2, 3, 16, 5, {0, 3, 4, 5, 12, 1, 2, 3, 4, 5}}, line);
@@ -159,7 +166,7 @@ TEST_CASE("what is no trace of this version is refused, with its line") {
         {"garbage\n", {"line 1"}},
         {"[1, 2]\n", {"line 1", "an object"}},
         {replaced(text, "oomb-trace", "oomb-plan"), {"line 1", "format", "oomb-trace"}},
-        {replaced(text, "\"version\":2", "\"version\":1"), {"line 1", "version: found 1", "version 2"}},
+        {replaced(text, "\"version\":2", "\"version\":3"), {"line 1", "version: found 3", "version 1 or 2"}},
         {replaced(text, "host_to_device", "sideways"), {"engines", "the version that wrote it"}},
         {replaced(text, "\"fetch\"", "\"catch\""), {"kinds", "the version that wrote it"}},
         {first + "[\"0000000000000000\",0,1,1,0,0]\n", {"line 2", "a step before its operations"}},

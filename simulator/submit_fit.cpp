@@ -1,0 +1,27 @@
+#include "simulator/submit_fit.hpp"
+
+#include "runtime/core/error.hpp"
+#include "simulator/prediction.hpp"
+
+namespace oomb::simulator {
+
+void fit_submit(const UntracedStep& step, const std::string& source, HardwareProfile& profile) {
+    profile.submit = {0.0, fmt::format("{}; a step of {:.3f} s that was not traced", source, step.seconds)};
+    const auto seconds_with = [&](double submit) {
+        profile.submit.seconds = submit;
+        return predict_step(step.plan, profile).seconds;
+    };
+    double low = 0.0, high = 1e-3;
+    if (seconds_with(low) >= step.seconds) {
+        profile.submit.seconds = 0.0;
+        return;
+    }
+    constexpr int kHalvings = 24;  // to some hundred picoseconds
+    for (int i = 0; i < kHalvings; ++i) {
+        const double middle = (low + high) / 2;
+        (seconds_with(middle) < step.seconds ? low : high) = middle;
+    }
+    profile.submit.seconds = low;
+}
+
+}  // namespace oomb::simulator
