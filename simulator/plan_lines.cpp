@@ -161,7 +161,8 @@ std::vector<PlanLine> lines_of(const schedule::Plan& plan) {
             }
         }
         if (tier == Tier::kHbm && plan.driver_bytes() > 0) {
-            lines.push_back({tier, "driver", plan.driver_bytes(), "CUDA context and modules of libraries, measured"});
+            lines.push_back({tier, "driver", plan.driver_bytes(),
+                             "CUDA context and modules of libraries, measured; all of it in units of 2 MiB"});
         }
     }
     lines.push_back(

@@ -55,6 +55,15 @@ std::int64_t PoolPlan::plane_offset_bytes(std::size_t plane) const {
     return offset;
 }
 
+std::int64_t Plan::driver_bytes() const {
+    if (run.device != DeviceKind::kCuda) {
+        return 0;
+    }
+    const std::int64_t arena = arena_bytes[static_cast<int>(Tier::kHbm)];
+    const std::int64_t rest = divide_up(arena, kDriverUnit_bytes) * kDriverUnit_bytes - arena;
+    return (run.compute == DType::kBF16 ? kDriver_bytes : kDriver_fp32_bytes) + rest;
+}
+
 const PoolPlan* Plan::pool(Tier tier, PageClass page_class) const {
     for (const PoolPlan& candidate : pools) {
         if (candidate.tier == tier && candidate.page_class == page_class) {

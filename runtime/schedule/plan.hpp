@@ -28,8 +28,10 @@ struct PoolPlan {
 };
 
 // GPU memory that a process holds outside its arena: the CUDA context (518 MiB with driver 580 on an H200) and the
-// modules of cuBLASLt, cuDNN and our kernels (17 MiB). Measured; the driver owns it, so another one may differ.
-inline constexpr std::int64_t kDriver_bytes = 536 * kMiB;
+// modules of cuBLASLt, our kernels and, in bf16, cuDNN. Measured; the driver owns it, so another one may differ. In
+// bf16 some runs need one unit less.
+inline constexpr std::int64_t kDriver_bytes = 536 * kMiB, kDriver_fp32_bytes = 524 * kMiB;
+inline constexpr std::int64_t kDriverUnit_bytes = 2 * kMiB;  // what it gives is a multiple of
 
 struct Plan {
     ModelShape model;
@@ -43,8 +45,8 @@ struct Plan {
     std::int64_t arena_bytes[kTiers] = {0, 0};
     std::int64_t page_table_bytes = 0;  // host memory outside the arena: one record per page and per frame
 
-    // GPU memory outside the arena, 0 on the CPU.
-    std::int64_t driver_bytes() const { return run.device == DeviceKind::kCuda ? kDriver_bytes : 0; }
+    // GPU memory outside the arena, the rest of the arena's last unit included; 0 on the CPU.
+    std::int64_t driver_bytes() const;
     std::int64_t peak_bytes(Tier tier) const {
         return arena_bytes[static_cast<int>(tier)] + (tier == Tier::kHost ? page_table_bytes : driver_bytes());
     }
