@@ -31,7 +31,7 @@ def phases_differ(found, expected):
 
 @pytest.mark.parametrize("flags", [{}, TRAVELLING, {**TRAVELLING, "keep": "xo", "optimizer_states": "host"},
                                    {**TRAVELLING, "gradient_accumulation": 3, "keep": "auto"},
-                                   {"dtype": "bf16", "no_optimizer": True, "held_chunks": "all"}])
+                                   {"dtype": "bf16", "no_optimizer": True, "learning_rate": None, "out": None, "held_chunks": "all"}])
 def test_a_recorded_run_replays(trainer, replay, model, sequence_file, tmp_path, flags):
     data = sequence_file.random(4 * CONTEXT)[0]
     trainer(model, data, CONTEXT, steps=4, trace=tmp_path / "trace", **flags).check()
