@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "runtime/core/error.hpp"
+#include "runtime/core/units.hpp"
 #include "runtime/schedule/generator.hpp"
 #include "runtime/schedule/optimizer_schedule.hpp"
 
@@ -160,17 +161,19 @@ class Collector {
 
 }  // namespace
 
-std::vector<ShapeTime> shape_times(trace::TraceReader& reader, const schedule::StepShape& step) {
+RecordedShapes shape_times(trace::TraceReader& reader, const schedule::StepShape& step) {
     Collector collector(step), first(step);
     std::array<std::vector<TraceRecord>, schedule::kEngines> lanes;
-    std::int64_t steps = 0, number = 0;
+    std::int64_t steps = 0, number = 0, operations = 0, of_first = 0;
     const auto end_step = [&] {
         if (number != 0) {
+            of_first = steps == 0 ? operations : of_first;
             (++steps == 1 ? first : collector).add(lanes);
         }
         for (auto& lane : lanes) {
             lane.clear();
         }
+        operations = 0;
     };
     for (TraceRecord record; reader.next(record);) {
         if (record.step != number) {
@@ -178,9 +181,22 @@ std::vector<ShapeTime> shape_times(trace::TraceReader& reader, const schedule::S
             number = record.step;
         }
         lanes[static_cast<std::size_t>(record.engine)].push_back(record);
+        ++operations;
     }
-    end_step();
-    return (steps > 1 ? collector : first).result();
+    RecordedShapes shapes;
+    if (reader.truncated()) {
+        shapes.notes.push_back(fmt::format("Left out: step {}, the last line of the trace is cut off.", number));
+    } else if (operations < of_first) {
+        shapes.notes.push_back(fmt::format("Left out: step {} has {} operations, the first one {}.", number,
+                                           format_count(operations), format_count(of_first)));
+    } else {
+        end_step();
+    }
+    if (steps == 0) {
+        fail<FileError>("trace: holds no whole step");
+    }
+    shapes.times = (steps > 1 ? collector : first).result();
+    return shapes;
 }
 
 }  // namespace oomb::simulator

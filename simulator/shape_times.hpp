@@ -2,6 +2,7 @@
 // What operations of a recorded run took, put together by what they are: the same work, the same entry.
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "runtime/schedule/operation.hpp"
@@ -23,8 +24,15 @@ struct ShapeTime {
     double low = 0.0, high = 0.0;  // quartiles
 };
 
-// Of every step but the first, which warms up, where there are more. Throws FileError as TraceReader, and for an
-// operation that the recorded plan does not have. Reads the file once; memory grows with the operations of a step.
-std::vector<ShapeTime> shape_times(trace::TraceReader& reader, const schedule::StepShape& step);
+struct RecordedShapes {
+    std::vector<ShapeTime> times;
+    std::vector<std::string> notes;  // what was left out and why, a sentence each
+};
+
+// Of every step but the first, which warms up, where there are more. A last step that is cut off (it has fewer
+// operations than the first, or the file ends within a line) is left out with a note. Throws FileError as TraceReader,
+// for an operation that the recorded plan does not have, and where no whole step is left. Reads the file once; memory
+// grows with the operations of a step.
+RecordedShapes shape_times(trace::TraceReader& reader, const schedule::StepShape& step);
 
 }  // namespace oomb::simulator

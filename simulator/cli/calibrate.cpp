@@ -78,6 +78,7 @@ struct Recorded {
     std::vector<RecordedRun> runs;
     std::optional<UntracedStep> untraced;
     std::string device;
+    std::vector<std::string> notes;
 };
 
 void add_trace(const std::filesystem::path& path, Recorded& recorded) {
@@ -89,7 +90,11 @@ void add_trace(const std::filesystem::path& path, Recorded& recorded) {
                         path.string(), reader.header().device, recorded.device);
     }
     recorded.device = reader.header().device;
-    recorded.runs.push_back({step.run(), shape_times(reader, step)});
+    RecordedShapes shapes = shape_times(reader, step);
+    recorded.runs.push_back({step.run(), std::move(shapes.times)});
+    for (const std::string& note : shapes.notes) {
+        recorded.notes.push_back(fmt::format("{}: {}", path.string(), note));
+    }
 }
 
 std::vector<std::string> run_flags_of(const CalibrationStep& step, const std::string& device,
@@ -147,6 +152,27 @@ void run_step(const CalibrationStep& step, const std::vector<std::string>& comma
     }
 }
 
+// The machine whose memory, peak and multiprocessors are taken over: the known one that is called like the device.
+HardwareProfile base_of(const CalibrateFlags& flags, const std::string& device) {
+    if (!flags.base.empty()) {
+        return read_gpu_profile(flags.base, DeviceKind::kCuda);
+    }
+    if (device == "cpu") {
+        HardwareProfile base;
+        base.gpu_memory = base.host_memory = {host_memory().available_bytes, "what the system had free"};
+        base.multiprocessors = {1, "none: one thread runs all operations"};
+        base.submit.source = "none: one thread runs all operations";
+        return base;
+    }
+    if (const HardwareProfile* known = known_hardware(known_hardware_of_gpu(device))) {
+        return *known;
+    }
+    fail<UsageError>(
+        "--base: no known machine has the device \"{}\"; name one, or a profile, with its memory, peak and "
+        "multiprocessors",
+        device);
+}
+
 Recorded measure(const CalibrateFlags& flags, std::ostream& out) {
     const ScratchFolder scratch;
     const PassSignalsOn signals;
@@ -174,6 +200,7 @@ Recorded measure(const CalibrateFlags& flags, std::ostream& out) {
         }
         if (step.traced) {
             add_trace(result, recorded);
+            base_of(flags, recorded.device);  // a machine that is not known is said after the first step, not the last
         } else {
             recorded.untraced = UntracedStep{plan_of(run_flags), seconds_of(result)};
         }
@@ -191,30 +218,6 @@ std::string today() {
     return fmt::format("{:04}-{:02}-{:02}", date.tm_year + 1900, date.tm_mon + 1, date.tm_mday);
 }
 
-// The machine whose memory, peak and multiprocessors are taken over: the known one that is called like the device.
-HardwareProfile base_of(const CalibrateFlags& flags, const std::string& device) {
-    if (!flags.base.empty()) {
-        return read_gpu_profile(flags.base, DeviceKind::kCuda);
-    }
-    if (device == "cpu") {
-        HardwareProfile base;
-        base.gpu_memory = base.host_memory = {host_memory().available_bytes, "what the system had free"};
-        base.multiprocessors = {1, "none: one thread runs all operations"};
-        base.submit.source = "none: one thread runs all operations";
-        return base;
-    }
-    for (const std::string& name : known_hardware_names()) {
-        const HardwareProfile& known = *known_hardware(name);
-        if (known.name.starts_with(device)) {
-            return known;
-        }
-    }
-    fail<UsageError>(
-        "--base: no known machine is called \"{}\"; name one, or a profile, with its memory, peak and "
-        "multiprocessors",
-        device);
-}
-
 void print_errors(const RateFit& fit, std::ostream& out) {
     out << "\n  what operations took, and how far the profile is from it\n";
     for (const FitError& error : fit.errors) {
@@ -226,13 +229,26 @@ void print_errors(const RateFit& fit, std::ostream& out) {
     }
 }
 
-ExitCode run(const CalibrateFlags& flags, const Call& call) {
+// What can be known before minutes of measuring.
+void check_flags(const CalibrateFlags& flags) {
     if (flags.device != "cuda" && flags.device != "cpu") {
         fail<UsageError>("--device: found \"{}\", allowed is cuda or cpu", flags.device);
     }
     if (std::filesystem::exists(flags.out)) {
         fail<UsageError>("--out: {} exists already; name another file, or remove it", flags.out);
     }
+    const std::filesystem::path folder = std::filesystem::absolute(flags.out).parent_path();
+    if (!std::filesystem::is_directory(folder) || access(folder.c_str(), W_OK | X_OK) != 0) {
+        fail<FileError>("--out: {} cannot be written: {} is not a folder that may be written to; name another",
+                        flags.out, folder.string());
+    }
+    if (!flags.base.empty()) {
+        base_of(flags, "");
+    }
+}
+
+ExitCode run(const CalibrateFlags& flags, const Call& call) {
+    check_flags(flags);
     Recorded recorded;
     for (const std::string& path : flags.from) {
         add_trace(path, recorded);
@@ -249,6 +265,9 @@ ExitCode run(const CalibrateFlags& flags, const Call& call) {
         fit.kept.emplace_back("submit");
     }
     print_errors(fit, call.out);
+    for (const std::string& note : recorded.notes) {
+        call.out << fmt::format("  {}\n", note);
+    }
     fit.profile.name = flags.name.empty() ? recorded.device : flags.name;
     fit.profile.measured = fmt::format("{}; {}", today(), flags.from.empty() ? machine_facts() : "from given traces");
     write_text_file(flags.out, to_json(fit.profile));
