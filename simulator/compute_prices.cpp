@@ -129,7 +129,8 @@ Prices compute_prices(const std::vector<Reading>& readings) {
             const std::vector<Term> terms = terms_of(reading.parts, prices);
             // Relative to the mean of what was read and what the last prices gave: off by twice and by half weigh
             // alike.
-            const double unit = round > 0 ? std::sqrt(reading.seconds * sum_of(terms, prices)) : reading.seconds;
+            const double last = round > 0 ? sum_of(terms, prices) : 0.0;
+            const double unit = last > 0 ? std::sqrt(reading.seconds * last) : reading.seconds;
             Equation equation{std::vector<double>(prices.size(), 0.0), reading.seconds / unit, reading.weight};
             for (const auto& [unknown, amount] : terms) {
                 const auto at = static_cast<std::size_t>(std::distance(prices.begin(), prices.find(unknown)));

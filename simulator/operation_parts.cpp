@@ -87,7 +87,9 @@ void add_product(OperationParts& parts, const GemmCost& cost, const RunConfigura
     const auto m = static_cast<double>(cost.m), n = static_cast<double>(cost.n), k = static_cast<double>(cost.k);
     const auto element = static_cast<double>(bytes_of(run.compute));
     const double sums = cost.accumulates ? 2 * m * n * static_cast<double>(bytes_of(run.gradient_type())) : 0;
-    parts.list.push_back({Part::kGemmSumByte, sums});
+    if (sums > 0) {
+        parts.list.push_back({Part::kGemmSumByte, sums});
+    }
     parts.least_bytes = (m * k + k * n) * element + (cost.accumulates ? sums : m * n * element);
     for (const TileWidth& width : kWidths) {
         const std::int64_t tiles = divide_up(cost.m, kTileRows) * divide_up(cost.n, width.columns);
@@ -143,7 +145,9 @@ void add_attention(OperationParts& parts, const AttentionCost& cost, const RunCo
     parts.head_dim = cost.head_dim;
     parts.tilings.push_back(
         {waves * static_cast<double>(multiprocessors * kTileRows) * per_row * flops_of_pair, waves});
-    parts.list.push_back({Part::kHbmCopyByte, bytes_around(cost, causal, run)});
+    if (const double bytes = bytes_around(cost, causal, run); bytes > 0) {
+        parts.list.push_back({Part::kHbmCopyByte, bytes});
+    }
 }
 
 }  // namespace

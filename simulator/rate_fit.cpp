@@ -95,8 +95,9 @@ class Writer {
             fit_.kept.push_back(key);
         }
     }
-    // By head size, 0 for products.
-    std::map<std::int64_t, TileRate> tiles(const std::string& key, TileKernel kernel) {
+    // By head size, 0 for products. Those of the base that no run shows are kept.
+    std::map<std::int64_t, TileRate> tiles(const std::string& key, TileKernel kernel,
+                                           const std::map<std::int64_t, TileRate>& base) {
         std::map<std::int64_t, TileRate> rates;
         for (const auto& [unknown, value] : prices_) {
             if (unknown == flops_of(kernel, unknown.head_dim) && value > 0) {
@@ -106,6 +107,12 @@ class Writer {
         }
         if (rates.empty()) {
             fit_.kept.push_back(key);
+            return base;
+        }
+        for (const auto& [head_dim, rate] : base) {
+            if (rates.emplace(head_dim, rate).second) {
+                fit_.kept.push_back(fmt::format("{}, head size {}", key, head_dim));
+            }
         }
         return rates;
     }
@@ -124,7 +131,7 @@ void write_compute(RateFit& fit, const std::vector<Reading>& readings, const Pri
     HardwareProfile& profile = fit.profile;
     Writer writer(fit, readings, prices, source);
     writer.duration("launch", Part::kLaunch, profile.launch);
-    if (const auto products = writer.tiles("gemm", TileKernel::kGemm); !products.empty()) {
+    if (const auto products = writer.tiles("gemm", TileKernel::kGemm, {}); !products.empty()) {
         profile.gemm_flops[dtype] = products.at(0);
     }
     writer.rate("gemm_sum", Part::kGemmSumByte, profile.gemm_sum_bytes);
@@ -140,8 +147,10 @@ void write_compute(RateFit& fit, const std::vector<Reading>& readings, const Pri
         }
     }
     for (const AttentionKey& key : kAttentionKeys) {
-        // Head sizes that were measured take the place of all that the base has.
-        if (auto rates = writer.tiles(key.key, key.kernel); !rates.empty()) {
+        const HeadRates& all = profile.*key.rates;
+        const auto base = all.find(dtype);
+        auto rates = writer.tiles(key.key, key.kernel, base == all.end() ? HeadRates::mapped_type() : base->second);
+        if (!rates.empty()) {
             (profile.*key.rates)[dtype] = std::move(rates);
         }
     }
@@ -172,7 +181,32 @@ void write_copies(RateFit& fit, const std::vector<RecordedRun>& runs, const std:
             fit.kept.push_back(rates[i].first);
         }
     }
-    profile.copy_start = {prices[0], source + "; of all copies together"};
+    if (std::ranges::any_of(prices, [](double price) { return price > 0; })) {
+        profile.copy_start = {prices[0], source + "; of all copies together"};
+    } else {
+        fit.kept.emplace_back("copy_start");
+    }
+}
+
+// A base that was not measured has no numbers to keep.
+void require_rates(const HardwareProfile& profile) {
+    const std::pair<const char*, const SourcedRate*> rates[] = {
+        {"gemm_sum", &profile.gemm_sum_bytes},
+        {"hbm_copy", &profile.hbm_copy_bytes},
+        {"hbm_read", &profile.hbm_read_bytes},
+        {"hbm_write", &profile.hbm_write_bytes},
+        {"host_to_device", &profile.host_to_device_bytes},
+        {"host_to_device_both", &profile.host_to_device_both_bytes},
+        {"device_to_host", &profile.device_to_host_bytes},
+        {"device_to_host_both", &profile.device_to_host_both_bytes}};
+    for (const auto& [key, rate] : rates) {
+        if (!(rate->per_second > 0)) {
+            fail<FileError>(
+                "{}: no step shows it, and the base has no number to keep; add a trace of a run that depends on it, "
+                "or give a profile that has it as --base",
+                key);
+        }
+    }
 }
 
 std::vector<FitError> errors_of(const std::vector<RecordedRun>& runs, const HardwareProfile& profile) {
@@ -224,6 +258,7 @@ RateFit fit_rates(const std::vector<RecordedRun>& runs, const HardwareProfile& b
     const std::vector<Reading> readings = compute_readings(runs, base.multiprocessors.count);
     write_compute(fit, readings, compute_prices(readings), dtype, source);
     write_copies(fit, runs, source);
+    require_rates(fit.profile);
     fit.errors = errors_of(runs, fit.profile);
     return fit;
 }

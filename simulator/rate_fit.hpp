@@ -26,11 +26,12 @@ struct FitError {
 struct RateFit {
     HardwareProfile profile;
     std::vector<FitError> errors;   // most seconds first
-    std::vector<std::string> kept;  // keys that no run says anything about: as in the base
+    std::vector<std::string> kept;  // keys, head sizes of keys, that no run says anything about: as in the base
 };
 
 // Numbers that no run depends on stay those of `base`, with their sources; the others say `source` and how far they are
-// from what they were fitted to. All runs compute in one type (FileError).
+// from what they were fitted to. All runs compute in one type (FileError). FileError, naming the key, where neither a
+// run nor the base has a number that every profile needs.
 //
 // The least sum of squares of relative errors, each shape weighing as its share of its run's time, over prices that
 // are not negative: the prices of the compute engine together, then those of the copies. From each operation of the
