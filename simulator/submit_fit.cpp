@@ -16,6 +16,13 @@ void fit_submit(const UntracedStep& step, const std::string& source, HardwarePro
         profile.submit.seconds = 0.0;
         return;
     }
+    if (const double most = seconds_with(high); most < step.seconds) {
+        fail<FileError>(
+            "submit: a step that was not traced took {:.3f} s, and no more than {:.3f} s can be explained, with {:.0f} "
+            "us "
+            "for each kernel; see that nothing else runs on the machine, and measure again",
+            step.seconds, most, high * 1e6);
+    }
     constexpr int kHalvings = 24;  // to some hundred picoseconds
     for (int i = 0; i < kHalvings; ++i) {
         const double middle = (low + high) / 2;

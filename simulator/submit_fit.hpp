@@ -14,7 +14,7 @@ struct UntracedStep {
     double seconds = 0.0;
 };
 // The profile's `submit` with which the step is predicted as it was; 0 where it takes as long without. All other
-// numbers are right already.
+// numbers are right already. FileError where a millisecond is not enough.
 void fit_submit(const UntracedStep& step, const std::string& source, HardwareProfile& profile);
 
 }  // namespace oomb::simulator
