@@ -5,6 +5,8 @@
 #include <functional>
 #include <span>
 
+#include "runtime/core/error.hpp"
+
 namespace oomb::simulator {
 namespace {
 
@@ -204,10 +206,25 @@ double bisect(double& value, const std::function<bool()>& enough) {
     return value = high;
 }
 
+// The largest group of query pages of which there are lists: a short last chunk has no whole chunk's. The lists of one
+// page name as many pages whatever the popularity.
+std::size_t telling_group(const ListStatistics& statistics, const std::string& path) {
+    for (std::size_t i = statistics.groups.size(); i-- > 0;) {
+        if (statistics.groups[i].query_pages > 1 && statistics.groups[i].distinct > 0) {
+            return i;
+        }
+    }
+    fail<FileError>(
+        "{}: no two neighbouring query pages of a chunk have lists, which the fit needs; record a longer run, of more "
+        "chunks with lists, and of chunks of several pages",
+        path);
+}
+
 }  // namespace
 
 Locality fit_locality(const PageTrace& trace) {
     const ListStatistics real = statistics_of(trace);
+    const std::size_t group = telling_group(real, trace.path);
     const double far = far_hit_rate(real, trace.run.top_k);
     Locality fitted;
     fitted.source = trace.path;
@@ -216,7 +233,7 @@ Locality fit_locality(const PageTrace& trace) {
     }
     const auto fit_zipf = [&] {
         return bisect(fitted.zipf, [&] {
-            return statistics_of(trace, fitted).groups.back().distinct <= real.groups.back().distinct;
+            return statistics_of(trace, fitted).groups[group].distinct <= real.groups[group].distinct;
         });
     };
     bisect(fitted.recency, [&] {

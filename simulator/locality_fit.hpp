@@ -36,7 +36,9 @@ ListStatistics statistics_of(const PageTrace& trace, const Locality& locality);
 
 // sink: by how much more often the first pages are named than pages farther from the chunk than a list is long.
 // recency: so that as many of the named pages are among the latest top_k before the chunk; zipf: so that the lists of a
-// chunk name as many different pages. Both by bisection, for the one grows with recency and the other falls with zipf.
+// chunk (where only a short last chunk has lists: of the largest group in it) name as many different pages. Both by
+// bisection, for the one grows with recency and the other falls with zipf. FileError where no two query pages of a
+// chunk have lists.
 Locality fit_locality(const PageTrace& trace);
 
 }  // namespace oomb::simulator
