@@ -80,8 +80,12 @@ def print_table(rows, plan, hardware):
             print(f"| {row['row']}{' (seen)' if seen else ''} | {measured:.3f} s | {time['seconds']['total']:.3f} s | "
                   f"{100 * error:+.1f} % | {' | '.join(phases)} | {f'{points:+.1f}' if travels else ''} | {memory:+.1f} | "
                   f"{calculated:.2f} s, {100 * (calculated / measured - 1):+.0f} % |")
-    print(f"\n{len(errors)} unseen rows: median error {100 * statistics.median(errors):.1f} %, largest "
-          f"{100 * max(errors):.1f} %; share hidden off by at most {max(hidden_errors):.1f} points.")
+    summary = [f"{len(errors)} unseen rows"]
+    if errors:
+        summary[0] += f": median error {100 * statistics.median(errors):.1f} %, largest {100 * max(errors):.1f} %"
+    if hidden_errors:
+        summary.append(f"share hidden off by at most {max(hidden_errors):.1f} points")
+    print(f"\n{'; '.join(summary)}.")
 
 
 def main():

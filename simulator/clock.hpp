@@ -14,7 +14,8 @@
 namespace oomb::simulator {
 
 // Engines are first in, first out. An operation begins when its engine is free, the tickets that it waits for are done
-// and the host, which hands over one operation after the other, has come to it. Keeps sums and, per engine, the times of the last operations; no list of operations.
+// and the host, which hands over one operation after the other, has come to it. Keeps sums and, per engine, the times
+// of the last operations; no list of operations.
 class Clock : public issue::IssuedSink {
   public:
     // `plan`, `durations` and `observer`, if there is one, outlive the clock.

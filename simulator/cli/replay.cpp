@@ -163,7 +163,8 @@ class Replay {
     }
 
     std::unique_ptr<Durations> stand_in_of(const schedule::Plan& plan) const {
-        const bool known = plan.run.device == DeviceKind::kCuda && !missing_rate(profile_, plan.run.compute, plan.run.deterministic);
+        const bool known =
+            plan.run.device == DeviceKind::kCuda && !missing_rate(profile_, plan.run.compute, plan.run.deterministic);
         return known ? std::make_unique<ProfileDurations>(plan.run, profile_) : nullptr;
     }
 
