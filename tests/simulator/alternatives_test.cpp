@@ -35,6 +35,48 @@ const Alternative* find(const std::vector<Alternative>& list, const std::string&
     return found == list.end() ? nullptr : &*found;
 }
 
+// The run that the command line `base` asks for, as its plan printed it.
+RunConfiguration run_of(const Json& printed, const std::string& base) {
+    RunConfiguration run = cuda_run(printed["context_tokens"]);
+    run.offload = printed["offload"] == "host" ? Offload::kHost : Offload::kNone;
+    run.keep = printed["keep"] == "xo" ? Keep::kInputAndOutput : Keep::kNone;
+    if (printed["kept_pages"] == "280") {
+        run.kept_pages = {Amount::Mode::kCount, 280};
+    }
+    run.held_chunks.count = printed["held_chunks"] == "3" ? 3 : 0;
+    if (printed["held_chunks"] == "all") {
+        run.held_chunks = {Amount::Mode::kAll, 0};
+    }
+    if (printed["optimizer_states"] == "hbm") {
+        run.resident_shards = {Amount::Mode::kAll, 0};
+    }
+    run.compute = parse_dtype(printed["compute_dtype"].get<std::string>());
+    run.accumulator = parse_dtype(printed["accumulator_dtype"].get<std::string>());
+    if (base.find("ring") != std::string::npos) {
+        run.hbm_pages = {HbmPages::Mode::kRing, 0};
+    } else if (base.find("5000") != std::string::npos) {
+        run.hbm_pages = {HbmPages::Mode::kCount, 5000};
+    }
+    return run;
+}
+
+// A changed flag takes the place of the one it changes.
+std::vector<std::string> with_change(std::vector<std::string> changed, const std::string& change_text) {
+    const std::vector<std::string> change = words(change_text);
+    for (std::size_t i = 0; i < change.size(); i += 2) {
+        const auto at = std::find(changed.begin(), changed.end(), change[i]);
+        if (at != changed.end()) {
+            changed.erase(at, at + std::min<std::ptrdiff_t>(2, changed.end() - at));
+        }
+    }
+    if (change_text == "--offload none") {
+        const auto pages = std::find(changed.begin(), changed.end(), "--hbm-pages");
+        changed.erase(pages, pages + 2);
+    }
+    changed.insert(changed.end(), change.begin(), change.end());
+    return changed;
+}
+
 }  // namespace
 
 TEST_CASE("typing a change into the command line gives the peaks and the verdict that were printed") {
@@ -51,46 +93,13 @@ TEST_CASE("typing a change into the command line gives the peaks and the verdict
             words("--model " + model_file("qwen2.5-7b") + " --json " + json + " " + base);
         call_plan(typed);
         const Json first = read_json_file(json);
-        RunConfiguration run = cuda_run(first["run"]["context_tokens"]);
-        run.offload = first["run"]["offload"] == "host" ? Offload::kHost : Offload::kNone;
-        run.keep = first["run"]["keep"] == "xo" ? Keep::kInputAndOutput : Keep::kNone;
-        if (first["run"]["kept_pages"] == "280") {
-            run.kept_pages = {Amount::Mode::kCount, 280};
-        }
-        run.held_chunks.count = first["run"]["held_chunks"] == "3" ? 3 : 0;
-        if (first["run"]["held_chunks"] == "all") {
-            run.held_chunks = {Amount::Mode::kAll, 0};
-        }
-        if (first["run"]["optimizer_states"] == "hbm") {
-            run.resident_shards = {Amount::Mode::kAll, 0};
-        }
-        run.compute = parse_dtype(first["run"]["compute_dtype"].get<std::string>());
-        run.accumulator = parse_dtype(first["run"]["accumulator_dtype"].get<std::string>());
-        if (base.find("ring") != std::string::npos) {
-            run.hbm_pages = {HbmPages::Mode::kRing, 0};
-        } else if (base.find("5000") != std::string::npos) {
-            run.hbm_pages = {HbmPages::Mode::kCount, 5000};
-        }
+        const RunConfiguration run = run_of(first["run"], base);
         const std::vector<Alternative> list = simulator::alternatives(target_of(model), run);
         CHECK(list.size() >= 5);
         for (const Alternative& alternative : list) {
             CAPTURE(base);
             CAPTURE(alternative.change);
-            // A changed flag takes the place of the one it changes.
-            std::vector<std::string> changed = typed;
-            const std::vector<std::string> change = words(alternative.change);
-            for (std::size_t i = 0; i < change.size(); i += 2) {
-                const auto at = std::find(changed.begin(), changed.end(), change[i]);
-                if (at != changed.end()) {
-                    changed.erase(at, at + std::min<std::ptrdiff_t>(2, changed.end() - at));
-                }
-            }
-            if (alternative.change == "--offload none") {
-                const auto pages = std::find(changed.begin(), changed.end(), "--hbm-pages");
-                changed.erase(pages, pages + 2);
-            }
-            changed.insert(changed.end(), change.begin(), change.end());
-            const PlanCall call = call_plan(changed);
+            const PlanCall call = call_plan(with_change(typed, alternative.change));
             CHECK(call.code == (alternative.fits() ? 0 : 3));
             const Json plan = read_json_file(json);
             CHECK(plan["peak_bytes"]["hbm"] == alternative.peak_bytes[0]);

@@ -9,6 +9,8 @@
 #include "simulator/cli/machine_facts.hpp"
 #include "simulator/prediction.hpp"
 #include "simulator/submit_fit.hpp"
+#include "tests/core/messages.hpp"
+#include "tests/core/relative_error.hpp"
 #include "tests/schedule/random_step.hpp"
 #include "tests/simulator/plan_call.hpp"
 
@@ -66,7 +68,7 @@ void check_equal(const Json& found, const Json& expected, const std::string& pla
     } else if (found.is_number()) {
         // Files hold six digits; times in traces are rounded to nanoseconds, of operations of some microseconds at
         // least, medians of many.
-        CHECK(found.get<double>() == doctest::Approx(expected.get<double>()).epsilon(2e-3));
+        CHECK(relative_error(found.get<double>(), expected.get<double>()) <= 2e-3);
     } else {
         CHECK(found == expected);
     }
@@ -132,8 +134,16 @@ TEST_CASE("what the host takes for a kernel is found from a step that waits for 
     profile.submit.seconds = 40e-6;
     const double hindered = simulator::predict_step(plan, profile).seconds;
     REQUIRE(hindered > 1.5 * unhindered);
+    profile.submit.seconds = 0.0;
     simulator::fit_submit({plan, hindered}, "a test", profile);
-    CHECK(profile.submit.seconds == doctest::Approx(40e-6).epsilon(1e-4));
+    // A millisecond, halved 24 times, is 60 ps.
+    CHECK(relative_error(profile.submit.seconds, 40e-6) <= 2e-6);
+    profile.submit.seconds = 1e-3;
+    const double most = simulator::predict_step(plan, profile).seconds;
+    check_contains(message_of<FileError>([&] {
+                       simulator::fit_submit({plan, 2 * most}, "a test", profile);
+                   }),
+                   {"submit", "1000 us", "measure again"});
 }
 
 TEST_CASE(
@@ -153,6 +163,15 @@ TEST_CASE(
     CHECK(existing.err.find("exists already") != std::string::npos);
     CHECK(read_text_file(out, 100) == "mine");
     CHECK(call_plan({"calibrate", "--out", out + "2", "--device", "tpu"}).code == 2);
+    // Before any step runs: /bin/false would fail in another way.
+    const PlanCall nowhere =
+        call_plan({"calibrate", "--out", out + "2/profile.json", "--device", "cpu", "--train", "/bin/false"});
+    CHECK(nowhere.code == 1);
+    CHECK(nowhere.err.find("is not a folder that may be written to") != std::string::npos);
+    const PlanCall baseless =
+        call_plan({"calibrate", "--out", out + "2", "--base", "no_machine", "--train", "/bin/false"});
+    CHECK(baseless.code == 2);
+    CHECK(baseless.err.find("no_machine") != std::string::npos);
     CHECK(call_plan({"calibrate"}).code == 2);
     CHECK(call_plan({"calibrate", "--out", out + "2", "--from", out}).code == 1);
 }

@@ -154,6 +154,21 @@ TEST_CASE("the fit finds the numbers that made the lists") {
     }
 }
 
+TEST_CASE("the fit takes the largest group that has lists, and asks for a longer run where none tells anything") {
+    const Locality made{1.0, 1.0, 1.0, ""};
+    // A whole chunk has 16 pages; only the last one, of 5, has lists.
+    const PageTrace trace = made_by(made, {4, 256 + 80, 256, 16, 8});
+    const simulator::ListStatistics real = statistics_of(trace);
+    REQUIRE(real.lists == 4 * 5);
+    REQUIRE(real.groups.back().distinct == 0.0);
+    const double found = statistics_of(trace, fit_locality(trace)).groups[1].distinct;
+    CHECK(real.groups[1].query_pages == 4);
+    // Twenty lists are few: halving ends within the step that one page makes in one of the four groups.
+    CHECK(std::abs(found - real.groups[1].distinct) <= 0.05);
+    const PageTrace one_page = made_by(made, {4, 256 + 16, 256, 16, 8});
+    check_contains(message_of<FileError>([&] { fit_locality(one_page); }), {"longer run"});
+}
+
 TEST_CASE("lists that a trace recorded are those that it gives, of the last whole step") {
     const ScratchFolder folder;
     const PageTrace made = made_by({1, 1, 1, ""}, kRun);
