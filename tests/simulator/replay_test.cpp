@@ -28,8 +28,7 @@ using testing::RandomSteps;
 
 // Sums of some ten thousand terms, each rounded once.
 constexpr double kRounding = 1e-9;
-// Half a nanosecond that a recorded copy is off, on copies of some ten microseconds at least, most of them hidden: at
-// most 5e-5 of one, and of a step of many far less.
+// Copies whose times are rounded to nanoseconds beside the rate's own: seen are 5e-9 of a step, a twentieth of this.
 constexpr double kNanoseconds = 1e-7;
 
 // Times that nothing explains: some 1 to 16 us for an operation, a gap before it, as on a machine whose noise is that
