@@ -40,29 +40,59 @@ class Words {
             words_.emplace_back(argv[i]);
         }
         for (const CLI::Option* option : app.get_options()) {
-            names_.push_back(option->get_name());
+            if (option->get_positional()) {
+                positionals_.push_back({option, option->get_items_expected_max()});
+            } else {
+                names_.push_back(option->get_name());
+            }
         }
     }
 
     std::optional<std::string> fault() {
         while (at_ < words_.size()) {
-            if (words_[at_] == "--help" || words_[at_] == "--version") {
+            if (!only_positionals_ && (words_[at_] == "--help" || words_[at_] == "--version")) {
                 return std::nullopt;
             }
-            if (auto text = fault_of_next()) {
+            if (ends_flags(words_[at_])) {
+                only_positionals_ = true;
+                ++at_;
+            } else if (auto text = fault_of_next()) {
                 return text;
             }
         }
         for (const CLI::Option* option : app_.get_options()) {
             if (option->get_required() && !given_.contains(option->get_name())) {
-                return fmt::format("{} is required: {} {}", option->get_name(), option->get_name(),
-                                   option->get_type_name());
+                return option->get_positional()
+                           ? fmt::format("{} is required: {}", option->get_name(), option->get_description())
+                           : fmt::format("{} is required: {} {}", option->get_name(), option->get_name(),
+                                         option->get_type_name());
             }
         }
         return std::nullopt;
     }
 
   private:
+    struct Positional {
+        const CLI::Option* option;
+        int room;  // words that it still takes
+    };
+
+    bool ends_flags(const std::string& word) const {
+        return word == "--" && !positionals_.empty() && !only_positionals_;
+    }
+
+    // Whether a positional argument has room for the word; the first that has gets it, as the library gives them out.
+    bool takes(const std::string& word) {
+        const auto free = std::find_if(positionals_.begin(), positionals_.end(),
+                                       [](const Positional& positional) { return positional.room > 0; });
+        if (free == positionals_.end()) {
+            return false;
+        }
+        --free->room;
+        given_.emplace(free->option->get_name(), word);
+        return true;
+    }
+
     const CLI::Option* find(const std::string& name) const {
         const bool is_known = std::find(names_.begin(), names_.end(), name) != names_.end();
         return is_known ? app_.get_option(name) : nullptr;
@@ -71,6 +101,12 @@ class Words {
     // Goes on to the word behind the flag and its value.
     std::optional<std::string> fault_of_next() {
         const std::string& word = words_[at_++];
+        if ((only_positionals_ || !word.starts_with('-')) && takes(word)) {
+            return std::nullopt;
+        }
+        if (only_positionals_) {
+            return belongs_to_nothing(word);
+        }
         const std::size_t equals = word.find('=');
         const std::string name = word.substr(0, equals);
         const CLI::Option* option = find(name);
@@ -84,7 +120,8 @@ class Words {
                                                      "the flag itself",
                                                      name, word.substr(equals + 1), word.substr(equals));
         }
-        if (equals == std::string::npos && (at_ == words_.size() || find(words_[at_]) != nullptr)) {
+        if (equals == std::string::npos &&
+            (at_ == words_.size() || find(words_[at_]) != nullptr || ends_flags(words_[at_]))) {
             return lacks_value(*option, at_ == words_.size() ? "nothing follows" : words_[at_] + " follows");
         }
         const std::string value = equals == std::string::npos ? words_[at_++] : word.substr(equals + 1);
@@ -115,14 +152,18 @@ class Words {
 
     std::string unknown(const std::string& name) const {
         if (!name.starts_with('-')) {
-            return fmt::format(
-                "found \"{}\", which belongs to no flag; a value follows its flag, and one with spaces goes in quotes",
-                name);
+            return belongs_to_nothing(name);
         }
         const std::size_t dashes = std::min(name.find_first_not_of('-'), name.size());
         return fmt::format(
             "{} is no flag of {}{}", name, app_.get_name(),
             did_you_mean("--" + name.substr(dashes), dashes < name.size() ? names_ : std::vector<std::string>{}));
+    }
+
+    static std::string belongs_to_nothing(const std::string& word) {
+        return fmt::format(
+            "found \"{}\", which belongs to no flag; a value follows its flag, and one with spaces goes in quotes",
+            word);
     }
 
     static std::string lacks_value(const CLI::Option& option, const std::string& found) {
@@ -132,7 +173,9 @@ class Words {
 
     const CLI::App& app_;
     std::vector<std::string> words_;
-    std::vector<std::string> names_;
+    std::vector<std::string> names_;  // of flags
+    std::vector<Positional> positionals_;
+    bool only_positionals_ = false;  // behind "--"
     std::size_t at_ = 0;
     std::map<std::string, std::string> given_;  // flags with their values so far
 };
