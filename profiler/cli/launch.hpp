@@ -21,8 +21,8 @@ std::vector<std::string> recorder_environment(const Recorder& recorder, const st
                                               bool operations);
 
 // Runs it, with these words over this program's environment, and waits. SIGINT goes to it alone (a terminal sends it to
-// both); SIGTERM is passed on. Returns its exit code, or 128 + the number of the signal that ended it. Throws
-// UsageError when it cannot be started.
+// both); SIGTERM is passed on. Returns its exit code, or 128 + the number of the signal that ended it; 127 where there
+// is no such program, 126 where it cannot be run. Throws Error when the system makes no process.
 int run_command(const std::vector<std::string>& command, const std::vector<std::string>& environment);
 
 }  // namespace oomb::profiler

@@ -35,7 +35,28 @@ std::vector<std::filesystem::path> further_files(const std::filesystem::path& ou
     return found;
 }
 
-std::string outcome_of(const std::filesystem::path& path) {
+void require_free(const std::filesystem::path& out) {
+    if (std::filesystem::exists(out)) {
+        fail<FileError>("{}: exists already; name another file with --out, or remove it", out.string());
+    }
+    if (out.has_parent_path() && !std::filesystem::is_directory(out.parent_path())) {
+        fail<FileError>("{}: there is no folder {} to write it to; make it, or name another file with --out",
+                        out.string(), out.parent_path().string());
+    }
+    if (const auto others = further_files(out); !others.empty()) {
+        fail<FileError>(
+            "{}: exists already, and would be taken for a recording of this run; name another file with --out, or "
+            "remove it",
+            others.front().string());
+    }
+}
+
+struct Outcome {
+    std::string text;
+    bool recorded = false;  // the recorder was at work
+};
+
+Outcome outcome_of(const std::filesystem::path& path) try {
     const Profile profile = read_profile(path);
     std::string text = fmt::format("oomb-profile: {}: {} kernels, {} copies, {}\n", path.string(),
                                    format_count(std::ssize(profile.kernels)), format_count(std::ssize(profile.copies)),
@@ -43,7 +64,23 @@ std::string outcome_of(const std::filesystem::path& path) {
     for (const std::string& line : warnings_of(profile)) {
         text += fmt::format("oomb-profile: note: {}\n", line);
     }
-    return text;
+    // Where the recorder could not begin, it leaves its reason and no time of beginning.
+    return {text, profile.header.begin_ns != 0};
+} catch (const Error& error) {
+    return {fmt::format("oomb-profile: {}\n", error.what())};
+}
+
+// Tells of every file of the run; whether any holds a recording.
+bool tell_outcomes(const std::filesystem::path& out, std::ostream& err) {
+    std::vector<std::filesystem::path> files = further_files(out);
+    files.insert(files.begin(), out);
+    bool recorded = false;
+    for (const std::filesystem::path& file : files) {
+        const Outcome outcome = outcome_of(file);
+        err << outcome.text;
+        recorded = recorded || outcome.recorded;
+    }
+    return recorded;
 }
 
 }  // namespace
@@ -62,9 +99,7 @@ ExitCode run(const Call& call) {
     if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
     }
-    if (std::filesystem::exists(out)) {
-        fail<FileError>("{}: exists already; name another file with --out, or remove it", out);
-    }
+    require_free(out);
     const int code = run_command(command, recorder_environment(find_recorder(), out, operations));
     if (code == 126 || code == 127) {
         call.err << fmt::format("{}: {}: {}\n", call.program, command[0],
@@ -77,11 +112,8 @@ ExitCode run(const Call& call) {
             call.program, command[0]);
         return code == 0 ? ExitCode::kFailed : static_cast<ExitCode>(code);
     }
-    call.err << outcome_of(out);
-    for (const std::filesystem::path& file : further_files(out)) {
-        call.err << outcome_of(file);
-    }
-    return static_cast<ExitCode>(code);
+    const bool recorded = tell_outcomes(out, call.err);
+    return code == 0 && !recorded ? ExitCode::kFailed : static_cast<ExitCode>(code);
 }
 
 }  // namespace oomb::profiler

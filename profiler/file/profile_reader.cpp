@@ -229,7 +229,7 @@ void ProfileReader::finish() {
     file_.clear();
     std::array<char, 4096> rest{};
     for (std::size_t got = read(rest.data(), rest.size()); got > 0; got = read(rest.data(), rest.size())) {
-        faults_.trailing_bytes += static_cast<std::int64_t>(got);
+        (faults_.whole ? faults_.trailing_bytes : faults_.cut_bytes) += static_cast<std::int64_t>(got);
     }
 }
 

@@ -44,8 +44,14 @@ ProfileWriter::ProfileWriter(const std::filesystem::path& path, const SessionHea
     if (fd_ < 0) {
         fail<FileError>("{}: cannot be created: {}", path.string(), std::strerror(errno));
     }
-    write(std::string(kProfileMagic) + little_endian({kProfileVersion, 0}));
-    write_block(BlockKind::kHeader, header_json(header), 0);
+    try {
+        write(std::string(kProfileMagic) + little_endian({kProfileVersion, 0}));
+        write_block(BlockKind::kHeader, header_json(header), 0);
+    } catch (...) {  // nothing could be told from what is there, and no destructor runs
+        ::close(fd_);
+        ::unlink(path.c_str());
+        throw;
+    }
 }
 
 ProfileWriter::~ProfileWriter() {

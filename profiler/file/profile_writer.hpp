@@ -28,7 +28,8 @@ struct SessionHeader {
 
 class ProfileWriter {
   public:
-    // Throws FileError when the file exists or cannot be created. Writes the header at once.
+    // Throws FileError when the file exists or cannot be created. Writes the header at once; no file
+    // is left where that fails.
     ProfileWriter(const std::filesystem::path& path, const SessionHeader& header);
     ProfileWriter(const ProfileWriter&) = delete;
     ProfileWriter& operator=(const ProfileWriter&) = delete;

@@ -11,6 +11,7 @@
 #include "profiler/file/injection_words.hpp"
 #include "profiler/file/profile_writer.hpp"
 #include "profiler/record/session.hpp"
+#include "runtime/core/error.hpp"
 #include "runtime/core/version.hpp"
 
 namespace oomb::profiler {
@@ -49,6 +50,10 @@ void leave_note(const SessionOptions& options, const std::string& reason) {
     }
 }
 
+void name_by_process(SessionOptions& options) {
+    options.out += fmt::format(".{}", getpid());
+}
+
 SessionOptions options_of_environment() {
     const char* out = std::getenv(kOutWord);
     const char* operations = std::getenv(kOperationsWord);
@@ -58,9 +63,23 @@ SessionOptions options_of_environment() {
                            .command = command_of_this_process(),
                            .operations = operations != nullptr && std::string_view(operations) == "1"};
     if (std::filesystem::exists(options.out)) {  // another process of the same run was first
-        options.out += fmt::format(".{}", getpid());
+        name_by_process(options);
     }
     return options;
+}
+
+Session* make_session(SessionOptions& options) {
+    const std::filesystem::path first = options.out;
+    try {
+        return new Session(options);
+    } catch (const FileError&) {
+        std::error_code ignored;
+        if (!std::filesystem::exists(first, ignored)) {
+            throw;
+        }
+    }
+    name_by_process(options);  // another process made the file after it was looked for
+    return new Session(options);
 }
 
 }  // namespace
@@ -72,9 +91,9 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
     if (session != nullptr) {
         return 1;
     }
-    const SessionOptions options = options_of_environment();
+    SessionOptions options = options_of_environment();
     try {
-        session = new Session(options);
+        session = make_session(options);
         std::atexit(at_exit);
     } catch (const std::exception& error) {
         std::fputs(fmt::format("oomb-profile: not recorded: {}\n", error.what()).c_str(), stderr);

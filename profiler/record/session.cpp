@@ -6,6 +6,7 @@
 #include <generated_nvtx_meta.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +37,8 @@ struct Exchange {
     std::condition_variable arrived;
     std::vector<CompletedBuffer> completed;
     bool stopping = false;
-    bool in_use = false;  // by a session
+    bool in_use = false;                         // by a session
+    std::atomic<std::int64_t> refused_marks{0};  // operations of which CUPTI did not take or give back the number
 };
 
 Exchange& exchange() {
@@ -56,6 +58,10 @@ void CUPTIAPI on_buffer_completed(CUcontext, std::uint32_t, std::uint8_t* buffer
     Exchange& shared = exchange();
     {
         const std::lock_guard lock(shared.mutex);
+        if (!shared.in_use) {  // late, of a session that is over: none of the next one's
+            shared.pool.give(buffer);
+            return;
+        }
         shared.completed.push_back({buffer, valid_bytes});
     }
     shared.arrived.notify_one();
@@ -72,15 +78,21 @@ void CUPTIAPI on_nvtx(void*, CUpti_CallbackDomain, CUpti_CallbackId call, const 
         const nvtxEventAttributes_t* range = push.core.eventAttrib;
         if (range != nullptr && range->category == trace::kMarkCategory &&
             range->payloadType == NVTX_PAYLOAD_TYPE_UNSIGNED_INT64) {
+            if (cuptiActivityPushExternalCorrelationId(kOperationCorrelation, range->payload.ullValue) !=
+                CUPTI_SUCCESS) {
+                exchange().refused_marks += 1;
+                return;
+            }
             mark_domain = push.domain;
             ++mark_depth;
-            cuptiActivityPushExternalCorrelationId(kOperationCorrelation, range->payload.ullValue);
         }
     } else if (call == CUPTI_CBID_NVTX_nvtxDomainRangePop && mark_depth > 0 &&
                static_cast<const nvtxDomainRangePop_params*>(parameters)->domain == mark_domain) {
         std::uint64_t popped = 0;
         --mark_depth;
-        cuptiActivityPopExternalCorrelationId(kOperationCorrelation, &popped);
+        if (cuptiActivityPopExternalCorrelationId(kOperationCorrelation, &popped) != CUPTI_SUCCESS) {
+            exchange().refused_marks += 1;
+        }
     }
 }
 
@@ -140,13 +152,14 @@ class Session::Recorder {
                              RecordSink{[this](const Record& record) { writer_->add(record); },
                                         [this](std::string_view text) { return writer_->intern(text); }});
             start();
-        } catch (const Error&) {
+            worker_ = std::thread([this] { work(); });
+        } catch (...) {
             stop_recording();
+            release();
             std::error_code ignored;
             std::filesystem::remove(options.out, ignored);
             throw;
         }
-        worker_ = std::thread([this] { work(); });
     }
 
     ~Recorder() {
@@ -166,15 +179,17 @@ class Session::Recorder {
         exchange().arrived.notify_one();
         worker_.join();
         guarded([&] {
-            cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+            flush_activity(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
             write_completed();
         });
         stop_recording();
         guarded([&] {
             write_completed();
             write_losses();
+            write_refused_marks();
             writer_->close();
         });
+        release();
         if (failure_) {
             throw FileError(*failure_);
         }
@@ -194,6 +209,7 @@ class Session::Recorder {
                 fail<UnsupportedError>("this process is being recorded already");
             }
             exchange().stopping = false;
+            exchange().refused_marks = 0;
         }
         started_ = true;
         check(cuptiSubscribe(&subscriber_, on_nvtx, nullptr), "recording");
@@ -236,8 +252,37 @@ class Session::Recorder {
         if (subscriber_ != nullptr) {
             cuptiUnsubscribe(std::exchange(subscriber_, nullptr));
         }
+    }
+
+    // Another session may follow. What nobody read (the writing had failed) goes back as it is.
+    void release() {
+        if (!std::exchange(started_, false)) {
+            return;
+        }
         const std::lock_guard lock(exchange().mutex);
+        for (const CompletedBuffer& unread : exchange().completed) {
+            exchange().pool.give(unread.buffer);
+        }
+        exchange().completed.clear();
         exchange().in_use = false;
+    }
+
+    // Each is told once: the next period would find the same.
+    void note_once(CUptiResult result, bool& told, const char* what) {
+        if (result != CUPTI_SUCCESS && !std::exchange(told, true)) {
+            writer_->add(Note{writer_->intern(explain(result, what, versions_))});
+        }
+    }
+
+    void flush_activity(std::uint32_t flag) {
+        note_once(cuptiActivityFlushAll(flag), flush_told_, "records that CUPTI still held may be missing");
+    }
+
+    void write_refused_marks() {
+        if (const std::int64_t refused = exchange().refused_marks; refused > 0) {
+            writer_->add(Note{writer_->intern(
+                fmt::format("CUPTI refused the marks of {} operations: work may be attributed to none", refused))});
+        }
     }
 
     // The thread that reads records, and that asks CUPTI for them when a period is over.
@@ -250,10 +295,10 @@ class Session::Recorder {
                                               [] { return exchange().stopping || !exchange().completed.empty(); });
                 stopping = exchange().stopping;
             }
-            guarded([&] { write_completed(); });
+            write_completed();
             if (!stopping && std::chrono::steady_clock::now() >= next_flush) {
-                cuptiActivityFlushAll(0);
                 guarded([&] {
+                    flush_activity(0);
                     write_completed();
                     write_losses();
                     writer_->flush();
@@ -279,7 +324,8 @@ class Session::Recorder {
 
     void write_losses() {
         std::size_t dropped = 0;  // since it was asked last
-        cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped);
+        note_once(cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped), dropped_told_,
+                  "how many records were dropped is not known");
         const std::int64_t unreadable =
             decoder_->unreadable_bytes() - std::exchange(told_bytes_, decoder_->unreadable_bytes());
         if (dropped > 0 || unreadable > 0) {
@@ -307,6 +353,7 @@ class Session::Recorder {
     std::optional<Decoder> decoder_;
     CUpti_SubscriberHandle subscriber_ = nullptr;
     bool started_ = false;
+    bool flush_told_ = false, dropped_told_ = false;
     std::int64_t told_bytes_ = 0;
     std::optional<std::string> failure_;
     std::thread worker_;

@@ -12,7 +12,7 @@
 namespace oomb::profiler {
 namespace {
 
-constexpr std::int64_t kHostProcess = std::int64_t{1} << 32;  // past every device's number
+constexpr std::int64_t kHostProcess = std::int64_t{1} << 30;  // past every device's number, and viewers hold 31 bits
 
 std::string quoted_text(std::string_view text) {
     return Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);

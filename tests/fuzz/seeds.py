@@ -51,7 +51,7 @@ def varint(value):
     return out + bytes([value])
 
 
-def write_profile(path):
+def write_profile(path, begin_ns=1):
     """A record of every kind: their fields in the order of profiler/file/records.hpp, each from zero (docs/profile-format.md)."""
     fields = [[1], [0, 1, 4096, 2], [1000, 2000, 0, 1, 7, 5, 1] + [1] * 9 + [0], [1500, 2500, 0, 1, 8, 6, 1, 2, 3, 4096, 1, 0],
               [100, 200, 0, 1, 7, 4, 64, 0], [50, 1, 3, 1 << 40, 4096, 0, 1, 0, 3], [900, 1, 1, 7, 1, 1],
@@ -59,7 +59,7 @@ def write_profile(path):
     payload = b""
     for tag, values in enumerate(fields):
         payload += bytes([tag]) + b"".join(varint(2 * value) for value in values) + (varint(4) + b"name" if tag == 0 else b"")
-    header = {"program": "seed", "command": "x", "process": 1, "begin_ns": 1, "cupti_version": 130001, "driver_version": 13000,
+    header = {"program": "seed", "command": "x", "process": 1, "begin_ns": begin_ns, "cupti_version": 130001, "driver_version": 13000,
               "operation_kinds": kinds()}
     path.write_bytes(b"OOMBPROF" + struct.pack("<II", 1, 0) + block(1, json.dumps(header).encode())
                      + block(2, payload, len(fields)) + block(3, varint(len(fields))))

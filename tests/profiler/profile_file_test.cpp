@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 
 #include "runtime/core/error.hpp"
@@ -262,6 +264,40 @@ TEST_CASE("an existing file is not written over") {
     path.write("mine");
     CHECK_THROWS_AS(ProfileWriter(path.get(), test_header()), FileError);
     CHECK(path.bytes() == "mine");
+}
+
+TEST_CASE("what follows a block of impossible size, without an end, is cut off") {
+    const TemporaryPath path;
+    const std::vector<Record> written = write_random(path.get(), 2, 10);
+    std::string bytes = path.bytes();
+    const std::vector<std::size_t> offsets = block_offsets(bytes);
+    bytes[offsets[2] + 7] = '\x7F';  // the top byte of the size of the second block
+    path.write(bytes);
+    const Read read = read_all(path.get());
+    CHECK_FALSE(read.faults.whole);
+    CHECK(read.records.size() < written.size());
+    CHECK(read.faults.damaged_blocks == 1);
+    CHECK(read.faults.cut_bytes == static_cast<std::int64_t>(bytes.size() - offsets[2] - kBlockHeader_bytes));
+    CHECK(read.faults.trailing_bytes == 0);
+}
+
+TEST_CASE("no file is left where its header cannot be written") {
+    const TemporaryPath path;
+    rlimit before{};
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{.rlim_cur = 20, .rlim_max = before.rlim_max};
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    std::string message;
+    try {
+        ProfileWriter(path.get(), test_header());
+    } catch (const FileError& error) {
+        message = error.what();
+    }
+    setrlimit(RLIMIT_FSIZE, &before);
+    std::signal(SIGXFSZ, handler);
+    CHECK(contains(message, "writing failed after 20 bytes"));
+    CHECK_FALSE(std::filesystem::exists(path.get()));
 }
 
 TEST_CASE("bytes after the end are counted") {

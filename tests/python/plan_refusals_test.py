@@ -178,7 +178,7 @@ def all_profiles():
         return json.dumps({name: value for name, value in PROFILE.items() if name != key})
 
     for key in PROFILE:
-        if key != "peak":
+        if key not in ("measured", "peak") and not key.endswith("_deterministic"):  # these are optional
             yield f"no {key}", without(key), key
     for key, value in PROFILE.items():
         numbers = {"bytes", "gb_per_s", "microseconds"} & value.keys() if isinstance(value, dict) else ()

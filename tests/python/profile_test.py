@@ -117,8 +117,69 @@ def test_an_existing_file_is_not_written_over(tmp_path):
     assert out.read_text() == "mine"
 
 
+@needs_recorder
+def test_a_file_of_an_earlier_run_is_not_taken_for_one_of_this(tmp_path):
+    out, earlier = tmp_path / "x.profile", tmp_path / "x.profile.4711"
+    earlier.write_text("mine")
+    done = profile("run", "--out", out, "--", "touch", tmp_path / "ran")
+    assert done.returncode == 1
+    assert "exists already" in done.stderr and str(earlier) in done.stderr
+    assert not (tmp_path / "ran").exists()
+    (tmp_path / "x.profile.old").write_text("no number")
+    earlier.unlink()
+    assert profile("run", "--out", out, "--", "sh", "-c", "exit 3").returncode == 3
+    done = profile("run", "--out", tmp_path / "nowhere" / "x", "--", "true")
+    assert done.returncode == 1
+    assert "there is no folder" in done.stderr
+
+
+@needs_recorder
+@pytest.mark.parametrize("content, said", [(b"", "is empty"), (b"OOMB", "nothing was recorded")])
+def test_the_exit_code_outlives_a_recording_that_cannot_be_read(tmp_path, content, said):
+    """The command stands in for a recorder that was killed, or met a full disk, before its header was out."""
+    out = tmp_path / "x.profile"
+    for code, expected in ((7, 7), (0, 1)):
+        script = f'printf %s "{content.decode()}" > "$OOMB_PROFILE_OUT"; exit {code}'
+        done = profile("run", "--out", out, "--", "sh", "-c", script)
+        assert done.returncode == expected, done.stderr
+        assert said in done.stderr
+        out.unlink()
+
+
+@needs_recorder
+@pytest.mark.parametrize("begin, expected", [(0, 1), (1000, 0)])
+def test_a_recorder_that_could_not_begin_is_code_1(tmp_path, begin, expected):
+    """What such a recorder leaves: a whole file that knows no time of beginning."""
+    left, out = tmp_path / "left.profile", tmp_path / "x.profile"
+    seeds.write_profile(left, begin_ns=begin)
+    done = profile("run", "--out", out, "--", "cp", left, out)
+    assert done.returncode == expected, done.stderr
+
+
+def train(*words):
+    return subprocess.run([BIN / "oomb-train", "--model", ROOT / "models/smollm2-135m.json", "--synthetic", "--context", "256",
+                           "--chunk", "128", *words], capture_output=True, text=True, timeout=120)
+
+
 def test_training_on_the_cpu_is_not_recorded(tmp_path):
-    done = subprocess.run([BIN / "oomb-train", "--model", ROOT / "models/smollm2-135m.json", "--synthetic", "--context", "256",
-                           "--chunk", "128", "--profile", tmp_path / "x"], capture_output=True, text=True, timeout=120)
+    done = train("--profile", tmp_path / "x")
     assert done.returncode == 2
     assert "--trace" in done.stderr
+
+
+@needs_recorder
+def test_the_file_of_a_training_is_checked_as_its_other_files(tmp_path):
+    """With --dry-run, which needs no GPU."""
+    words = ("--device", "cuda", "--dry-run", "--profile")
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    for file, said in ((taken, "exists already"), (tmp_path / "nowhere" / "x", "there is no folder")):
+        done = train(*words, file)
+        assert done.returncode == 1, done.stderr
+        assert said in done.stderr and str(file) in done.stderr
+    for flag in ("--trace", "--metrics", "--dump-gradients"):
+        done = train(*words, tmp_path / "x", flag, f"{tmp_path}/./x")
+        assert done.returncode == 2, done.stderr
+        assert flag in done.stderr and "--profile" in done.stderr
+    assert train(*words, tmp_path / "x").returncode == 0
+    assert not (tmp_path / "x").exists()

@@ -14,6 +14,7 @@
 #include "simulator/render.hpp"
 #include "trainer/cli/train_plan.hpp"
 #include "trainer/cpu/make_cpu_backend.hpp"
+#include "trainer/run/run_inputs.hpp"
 #ifdef OOMB_HAVE_CUDA
 #include "profiler/record/session.hpp"
 #include "runtime/core/version.hpp"
@@ -116,6 +117,9 @@ ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::st
         std::cerr << fmt::format("{}: does not fit\n", kProgram)
                   << simulator::explain_excess(asked.plan, excesses, asked.limits, asked.times);
         return ExitCode::kDoesNotFit;
+    }
+    if (!flags.profile.empty()) {
+        check_output_file(flags.profile);
     }
     if (flags.dry_run) {
         check_run(asked.options, asked.plan, stderr);

@@ -70,7 +70,7 @@ void add_optimizer_flags(CLI::App& app, TrainFlags& flags) {
 }
 
 // Of what a run writes nothing may be untrained, and nothing may be written over something else.
-void check_paths(const TrainingOptions& options, bool updates_weights) {
+void check_paths(const TrainingOptions& options, const std::filesystem::path& profile, bool updates_weights) {
     if (!options.out.empty() && !updates_weights) {
         fail<UsageError>(
             "--out {} with --no-optimizer: no step changes a weight, so the model written there would be the one that "
@@ -87,6 +87,7 @@ void check_paths(const TrainingOptions& options, bool updates_weights) {
         {"--out", &options.out},
         {"--metrics", &options.metrics},
         {"--trace", &options.trace},
+        {"--profile", &profile},
         {"--dump-gradients", &options.dump_gradients}};
     for (const auto& [flag, path] : files) {
         for (const auto& [other, same] : files) {
@@ -180,7 +181,7 @@ TrainingOptions to_training_options(const TrainFlags& flags, bool updates_weight
             "--data is required: a .npy of tokens, or a text file of which each byte is a token; or --synthetic, to "
             "measure without data");
     }
-    check_paths(options, updates_weights);
+    check_paths(options, flags.profile, updates_weights);
     if (options.save_every > 0 && options.out.empty()) {
         fail<UsageError>("--save-every needs --out, beside which the folders are written");
     }

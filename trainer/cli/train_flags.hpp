@@ -11,8 +11,8 @@ namespace oomb::trainer {
 struct TrainFlags {
     TrainingOptions options;
     std::string schedule = "cosine";
-    std::string hardware;  // a known machine or a file; empty: not given
-    std::string profile;   // file to record to; empty: none
+    std::string hardware;           // a known machine or a file; empty: not given
+    std::filesystem::path profile;  // file to record to; empty: none
     bool dry_run = false;
 };
 

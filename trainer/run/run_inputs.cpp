@@ -53,19 +53,6 @@ void refuse_existing(const std::filesystem::path& path) {
     }
 }
 
-void check_file(const std::filesystem::path& file) {
-    refuse_existing(file);
-    const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-    std::error_code error;
-    if (!std::filesystem::is_directory(folder, error)) {
-        fail<FileError>("{}: there is no folder {} to write it to; make it, or name another output", file.string(),
-                        folder.string());
-    }
-    if (access(folder.c_str(), W_OK) != 0) {
-        fail<FileError>("{}: the folder {} is not writable; name another output", file.string(), folder.string());
-    }
-}
-
 }  // namespace
 
 RunInputs open_inputs(const TrainingOptions& options, const schedule::Plan& plan, std::FILE* log) {
@@ -86,10 +73,23 @@ RunInputs open_inputs(const TrainingOptions& options, const schedule::Plan& plan
     return inputs;
 }
 
+void check_output_file(const std::filesystem::path& file) {
+    refuse_existing(file);
+    const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+    std::error_code error;
+    if (!std::filesystem::is_directory(folder, error)) {
+        fail<FileError>("{}: there is no folder {} to write it to; make it, or name another output", file.string(),
+                        folder.string());
+    }
+    if (access(folder.c_str(), W_OK) != 0) {
+        fail<FileError>("{}: the folder {} is not writable; name another output", file.string(), folder.string());
+    }
+}
+
 void check_outputs(const TrainingOptions& options, const schedule::Plan& plan, const RunInputs& inputs) {
     for (const std::filesystem::path& file : {options.metrics, options.trace, options.dump_gradients}) {
         if (!file.empty()) {
-            check_file(file);
+            check_output_file(file);
         }
     }
     if (options.out.empty()) {

@@ -22,6 +22,9 @@ struct RunInputs {
 // another tokenizer. Notes for the user go to `log`.
 RunInputs open_inputs(const TrainingOptions& options, const schedule::Plan& plan, std::FILE* log);
 
+// FileError for a file that exists already or has no folder to lie in.
+void check_output_file(const std::filesystem::path& file);
+
 // What could not be written at the end: FileError for what exists already or has no folder to lie in, DoesNotFitError
 // for a disk that is too small. Writes nothing.
 void check_outputs(const TrainingOptions& options, const schedule::Plan& plan, const RunInputs& inputs);
