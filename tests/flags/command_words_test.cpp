@@ -35,8 +35,8 @@ struct Program {
         }
         std::ostringstream said, err;
         const int argc = static_cast<int>(argv.size());
-        CHECK(parse_command_line(app, argc, argv.data(), said, err).has_value() ==
-              (!err.str().empty() || !said.str().empty()));
+        const bool ended = parse_command_line(app, argc, argv.data(), said, err).has_value();
+        CHECK(ended == !err.str().empty());
         return err.str();
     }
 
