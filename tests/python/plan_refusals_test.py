@@ -98,7 +98,7 @@ def test_words_that_are_no_flags(plan, command):
 def test_absent_flags_and_commands(plan):
     for typed, meant in (("bets", "best"), ("sweeep", "sweep"), ("max_context", "max-context"), ("Fit", "fit")):
         check_refused(plan(typed, "--model", MODEL, "--context", "4K"), f'"{typed}"', f"did you mean {meant}?")
-    check_refused(plan("forecast"), '"forecast"', "fit, best, max-context, sweep, timeline, calibrate")
+    check_refused(plan("forecast"), '"forecast"', "fit, best, max-context, sweep, timeline, replay, policies, locality, calibrate")
     check_refused(plan(), "--model is required")
     check_refused(plan("best", "--model", MODEL), "--context is required")
     check_refused(plan("fit", "best", "--model", MODEL), '"best"')
