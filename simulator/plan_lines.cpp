@@ -161,8 +161,9 @@ std::vector<PlanLine> lines_of(const schedule::Plan& plan) {
             }
         }
         if (tier == Tier::kHbm && plan.driver_bytes() > 0) {
-            lines.push_back({tier, "driver", plan.driver_bytes(),
-                             "CUDA context and modules of libraries, measured; all of it in units of 2 MiB"});
+            lines.push_back(
+                {tier, "driver", plan.driver_bytes(),
+                 "CUDA context and modules of libraries, measured, and 2 MiB for what the driver rounds up"});
         }
     }
     lines.push_back(

@@ -59,9 +59,7 @@ std::int64_t Plan::driver_bytes() const {
     if (run.device != DeviceKind::kCuda) {
         return 0;
     }
-    const std::int64_t arena = arena_bytes[static_cast<int>(Tier::kHbm)];
-    const std::int64_t rest = divide_up(arena, kDriverUnit_bytes) * kDriverUnit_bytes - arena;
-    return (run.compute == DType::kBF16 ? kDriver_bytes : kDriver_fp32_bytes) + rest;
+    return (run.compute == DType::kBF16 ? kDriver_bytes : kDriver_fp32_bytes) + kDriverUnit_bytes;
 }
 
 const PoolPlan* Plan::pool(Tier tier, PageClass page_class) const {

@@ -31,7 +31,7 @@ struct PoolPlan {
 // modules of cuBLASLt, our kernels and, in bf16, cuDNN. Measured; the driver owns it, so another one may differ. In
 // bf16 some runs need one unit less.
 inline constexpr std::int64_t kDriver_bytes = 536 * kMiB, kDriver_fp32_bytes = 524 * kMiB;
-inline constexpr std::int64_t kDriverUnit_bytes = 2 * kMiB;  // what it gives is a multiple of
+inline constexpr std::int64_t kDriverUnit_bytes = 2 * kMiB;  // it rounds the arena up to a multiple of that
 
 struct Plan {
     ModelShape model;
@@ -45,7 +45,7 @@ struct Plan {
     std::int64_t arena_bytes[kTiers] = {0, 0};
     std::int64_t page_table_bytes = 0;  // host memory outside the arena: one record per page and per frame
 
-    // GPU memory outside the arena, the rest of the arena's last unit included; 0 on the CPU.
+    // GPU memory outside the arena, a unit for what the driver rounds up included; 0 on the CPU.
     std::int64_t driver_bytes() const;
     std::int64_t peak_bytes(Tier tier) const {
         return arena_bytes[static_cast<int>(tier)] + (tier == Tier::kHost ? page_table_bytes : driver_bytes());

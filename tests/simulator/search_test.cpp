@@ -128,8 +128,9 @@ double lost(testing::RandomSteps& random, std::int64_t page_tokens, std::int64_t
     RunConfiguration lean = run;
     lean.hbm_pages = {HbmPages::Mode::kRing, 0};
     lean.resident_shards = {};
-    const std::int64_t least = schedule::make_plan(step.model, lean).peak_bytes(Tier::kHbm);
-    run.gpu_memory_bytes = least + (least - schedule::kDriver_bytes - 32 * kMiB) * random.between(1, 15) / 10;
+    const Plan leanest = schedule::make_plan(step.model, lean);
+    const std::int64_t least = leanest.peak_bytes(Tier::kHbm);
+    run.gpu_memory_bytes = least + (least - leanest.driver_bytes() - 32 * kMiB) * random.between(1, 15) / 10;
     Freedom freedom = kEverything;
     freedom.logit_tile = freedom.offload = false;
     freedom.chunk = freedom.window = cuts_too;
