@@ -15,9 +15,9 @@ struct PageLists {
     std::vector<std::int32_t> pages;  // all that they name, ascending, each once
 };
 
-// Of the query pages from `first` on, `lists` as a source gives them, with what they name. Throws InternalError unless
+// Of the query pages from `first` on, `found` as a source gives them, with what they name. Throws InternalError unless
 // there are `count` ascending ones of `length` pages, all below `history`.
-PageLists checked_lists(std::vector<std::int32_t> lists, std::int64_t layer, std::int64_t first, std::int64_t count,
+PageLists checked_lists(std::vector<std::int32_t> found, std::int64_t layer, std::int64_t first, std::int64_t count,
                         std::int64_t length, std::int64_t history);
 
 class PageListSource {

@@ -59,7 +59,7 @@ std::int64_t Plan::driver_bytes() const {
     if (run.device != DeviceKind::kCuda) {
         return 0;
     }
-    return (run.compute == DType::kBF16 ? kDriver_bytes : kDriver_fp32_bytes) + kDriverUnit_bytes;
+    return (run.compute == DType::kBF16 ? kDriver_bytes : kDriverFp32_bytes) + kDriverUnit_bytes;
 }
 
 const PoolPlan* Plan::pool(Tier tier, PageClass page_class) const {

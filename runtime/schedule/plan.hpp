@@ -30,7 +30,7 @@ struct PoolPlan {
 // GPU memory that a process holds outside its arena: the CUDA context (518 MiB with driver 580 on an H200) and the
 // modules of cuBLASLt, our kernels and, in bf16, cuDNN. Measured; the driver owns it, so another one may differ. In
 // bf16 some runs need one unit less.
-inline constexpr std::int64_t kDriver_bytes = 536 * kMiB, kDriver_fp32_bytes = 524 * kMiB;
+inline constexpr std::int64_t kDriver_bytes = 536 * kMiB, kDriverFp32_bytes = 524 * kMiB;
 inline constexpr std::int64_t kDriverUnit_bytes = 2 * kMiB;  // it rounds the arena up to a multiple of that
 
 struct Plan {
