@@ -174,7 +174,7 @@ void Clock::repeat(const Place& first, const Place& last, std::int64_t times, do
 void Clock::wait_for_lists(Ticket stored) {
     if (stored > 0) {
         const Lane& lane = lanes_[static_cast<std::size_t>(Engine::kDeviceToHost)];
-        lists_known_ = std::max(lists_known_, end_of(lane, stored) + kListLatency_seconds);
+        lists_known_ = std::max(lists_known_, end_of(lane, stored) + kListLatencySeconds);
     }
 }
 

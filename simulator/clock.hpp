@@ -54,7 +54,7 @@ class Clock : public issue::IssuedSink {
     // Where every operation that is taken is appended to; null: nowhere. It outlives the clock.
     void log_to(std::vector<Ran>* log) { log_ = log; }
     // The host waits until ticket `stored` of the device-to-host engine is done, for lists of pages: what is taken from
-    // now on begins kListLatency_seconds later at the earliest.
+    // now on begins kListLatencySeconds later at the earliest.
     void wait_for_lists(issue::Ticket stored);
 
     // seconds, phase_seconds, exposed_copy_seconds and uses so far.
@@ -62,7 +62,7 @@ class Clock : public issue::IssuedSink {
 
     // From the end of the copy until what needs the lists can begin: the host wakes up, unites the lists, finds frames,
     // launches. An assumption, not measured.
-    static constexpr double kListLatency_seconds = 50e-6;
+    static constexpr double kListLatencySeconds = 50e-6;
 
   private:
     // As many as the streams of the CUDA backend keep. A ticket that has left the ring counts as the oldest in it.

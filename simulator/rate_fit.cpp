@@ -178,7 +178,7 @@ void write_copies(RateFit& fit, const std::vector<RecordedRun>& runs, const std:
         } else if (i % 2 == 1 && prices[i] > 0) {
             *rates[i].second = {rates[i - 1].second->per_second, source + "; never in company: as alone"};
         } else {
-            fit.kept.push_back(rates[i].first);
+            fit.kept.emplace_back(rates[i].first);
         }
     }
     if (std::ranges::any_of(prices, [](double price) { return price > 0; })) {

@@ -61,7 +61,7 @@ TEST_CASE("the host waits for the copy of lists, and what it issues afterwards f
     run(Engine::kCompute, schedule::ElementwiseCost{1'000'000'000});  // 1 + latency to 2 + latency
     clock.wait_for_lists(1);                                          // done long ago
     run(Engine::kCompute, schedule::ElementwiseCost{1'000'000'000});
-    const double latency = simulator::Clock::kListLatency_seconds;
+    const double latency = simulator::Clock::kListLatencySeconds;
     CHECK(clock.so_far().seconds == doctest::Approx(3 + latency));
     CHECK(clock.so_far().list_wait_seconds == doctest::Approx(0.5 + latency));
     CHECK(clock.so_far().exposed_copy_seconds == 0.0);

@@ -25,8 +25,8 @@ struct Words {
 
 // Made at the first operation: a recorder that is to hear them is there by then.
 const Words& words() {
-    static const Words made;
-    return made;
+    static const Words kMade;
+    return kMade;
 }
 
 }  // namespace
