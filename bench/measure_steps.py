@@ -78,7 +78,7 @@ def measure(train, config, name):
         command += [str(trace)] * (flags[-1] == "--trace") + ["--metrics", str(metrics)]
         begin = time.monotonic()
         run = subprocess.run(command, capture_output=True, text=True)
-        row = {"row": name, "context": context, "command": " ".join(["oomb-train", *command[1:-2]]),
+        row = {"row": name, "context": context, "command": " ".join(["oomb-train", *command[1:-2]]).replace(f"{ROOT}/", ""),
                "process_seconds": round(time.monotonic() - begin, 1), "exit": run.returncode}
         if run.returncode != 0:
             row["error"] = run.stderr[-2000:]

@@ -3,6 +3,7 @@
 and, where there is one, of docs/measurements/settings-h200.json (bench/measure_settings.py), each under its own flags.
 
     python bench/prediction_table.py [--plan build/bin/oomb-plan] [--hardware NAME|FILE] [--settings FILE.json] [--steps FILE.json]
+        [--plot FILE.svg]
 
 The last column is what a common calculator says of transformers with activation checkpointing: 6 N FLOPs per token and
 12 layers x heads x head size x context for attention (Chowdhery et al., PaLM, 2022, appendix B), 4/3 of that for
@@ -62,7 +63,7 @@ def print_table(rows, plan, hardware):
     print("| row | measured | predicted | step | " + " | ".join(PHASES) +
           " | share hidden, points | GPU memory, MB | a calculator |")
     print("| --- | --- | --- | --- |" + " --- |" * (len(PHASES) + 3))
-    errors, hidden_errors = [], []
+    errors, hidden_errors, points_drawn = [], [], []
     with tempfile.TemporaryDirectory() as name:
         for row in (row for row in rows if row["exit"] == 0):
             found = predicted(plan, hardware, row, pathlib.Path(name))
@@ -70,6 +71,7 @@ def print_table(rows, plan, hardware):
             error = time["seconds"]["total"] / measured - 1
             seen = row["row"].removesuffix(" traced") in SEEN
             errors += [] if seen else [abs(error)]
+            points_drawn += [] if seen else [(shape_of(row), found["run"]["context_tokens"], 100 * error)]
             phases = [f"{100 * (time['seconds'][phase] / row['phases'][phase] - 1):+.1f} %" if row["phases"][phase] else ""
                       for phase in PHASES]
             travels = row["copies"]["device_to_host"]["bytes"] > 0
@@ -86,6 +88,35 @@ def print_table(rows, plan, hardware):
     if hidden_errors:
         summary.append(f"share hidden off by at most {max(hidden_errors):.1f} points")
     print(f"\n{'; '.join(summary)}.")
+    return points_drawn
+
+
+def shape_of(row):
+    first = row["row"].split()[0]
+    return "7b" if first.endswith("K") else first  # those of steps-h200 are named by their context
+
+
+def plot(points, file):
+    """Error over context, a mark per row, a colour per model."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    pyplot.rcParams.update({"svg.hashsalt": "oomb", "svg.fonttype": "none", "font.size": 9})
+    figure, axes = pyplot.subplots(figsize=(6.4, 3.2), layout="constrained")
+    for shape in sorted({shape for shape, *_ in points}):
+        axes.plot(*zip(*[(context / 1024, error) for name, context, error in points if name == shape]), "o",
+                  markersize=4.5, alpha=0.75, label=shape)
+    axes.axhline(0, color="black", linewidth=0.6)
+    axes.axhspan(-5, 5, color="black", alpha=0.05, linewidth=0)
+    contexts = sorted({context // 1024 for _, context, _ in points})
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(contexts, [f"{context}K" for context in contexts])
+    axes.set(xlabel="context, tokens", ylabel="predicted against measured, %", ylim=(-10, 10))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, ncols=4, loc="upper left")
+    figure.savefig(file, metadata={"Date": None})
 
 
 def main():
@@ -94,12 +125,16 @@ def main():
     parser.add_argument("--hardware", help="known machine or profile (default: oomb-plan's)")
     parser.add_argument("--steps", default=ROOT / "docs/measurements/steps-h200.json", type=pathlib.Path)
     parser.add_argument("--settings", default=ROOT / "docs/measurements/settings-h200.json", type=pathlib.Path)
+    parser.add_argument("--plot", help="write error over context of all unseen rows", type=pathlib.Path)
     arguments = parser.parse_args()
+    points = []
     hardware = ["--hardware", arguments.hardware] if arguments.hardware else []
     for file in (arguments.settings, arguments.steps):
         if file.exists():
             print(f"\n{file.name}\n")
-            print_table(json.loads(file.read_text())["rows"], arguments.plan, hardware)
+            points += print_table(json.loads(file.read_text())["rows"], arguments.plan, hardware)
+    if arguments.plot:
+        plot(points, arguments.plot)
 
 
 if __name__ == "__main__":

@@ -67,17 +67,20 @@ double Clock::ready_at(const issue::IssuedOperation& issued) const {
     return ready;
 }
 
-double Clock::begin_of(const issue::IssuedOperation& issued, double ready) {
-    const Submission submission = durations_.submission(issued.operation);
+Clock::Start Clock::start_of(const issue::IssuedOperation& issued, std::int64_t pages, double ready) {
+    const Submission submission = durations_.submission(issued.operation, pages);
+    const double free = lanes_[static_cast<std::size_t>(issued.operation.engine)].free;
     if (durations_.host() != Host::kFollowed) {
-        return std::max(ready, lists_known_) + submission.gap_seconds;
+        return {std::max(ready, lists_known_) + submission.gap_seconds, ready - free};
     }
-    submitted_ = std::max({submitted_, lists_known_, done_[taken_ % kMostInFlight]}) + submission.host_seconds;
+    // Until the host reaches an operation its engine waits for the host, whatever it will wait for then.
+    const double reached = std::max(submitted_, done_[taken_ % kMostInFlight]) + submission.host_seconds;
+    submitted_ = std::max(reached, lists_known_ + submission.host_seconds);
     const double begin = std::max(ready, submitted_) + submission.gap_seconds;
     if (submission.seen) {
         submitted_ = begin;
     }
-    return begin;
+    return {begin, std::max(0.0, ready - std::max(free, reached))};
 }
 
 void Clock::run(const issue::IssuedOperation& issued) {
@@ -86,14 +89,14 @@ void Clock::run(const issue::IssuedOperation& issued) {
     Lane& lane = lanes_[engine];
     require(issued.ticket == lane.issued + 1, "clock: ticket {} after {}", issued.ticket, lane.issued);
     const double ready = ready_at(issued);
-    const double begin = begin_of(issued, ready);
     const issue::Movement movement = issue::movement_of(issued, plan_);
+    const auto [begin, waited] = start_of(issued, movement.pages, ready);
     const double seconds = seconds_of(issued, movement.bytes, begin);
     const double end = begin + seconds;
     if (observer_ != nullptr) {
         observer_->ran(issued, begin, end, movement);
     }
-    const Ran ran{id, issued.operation.engine, 1, begin, seconds, ready - lane.free, begin - ready, movement.bytes};
+    const Ran ran{id, issued.operation.engine, 1, begin, seconds, waited, begin - lane.free - waited, movement.bytes};
     count(ran);
     if (issued.operation.engine == Engine::kCompute) {
         sums_.list_wait_seconds += std::max(0.0, lists_known_ - ready);

@@ -42,8 +42,8 @@ class Clock : public issue::IssuedSink {
         schedule::Engine engine = schedule::Engine::kCompute;
         std::int64_t times = 1;
         double begin = 0.0, seconds = 0.0;
-        double waited = 0.0;  // since its engine was free, for other engines
-        double gap = 0.0;     // then, for the host
+        double waited = 0.0;  // for other engines, since its engine was free and the host had reached it
+        double gap = 0.0;     // else since its engine was free: for the host
         std::int64_t bytes = 0;
     };
     void count(const Ran& ran);  // it happened `times`
@@ -86,7 +86,10 @@ class Clock : public issue::IssuedSink {
     static bool busy_at(const Lane& lane, double moment);
     void repeat_submission(const Place& last, std::int64_t times, double later);
     double ready_at(const issue::IssuedOperation& issued) const;
-    double begin_of(const issue::IssuedOperation& issued, double ready);
+    struct Start {
+        double begin = 0.0, waited = 0.0;  // as in Ran
+    };
+    Start start_of(const issue::IssuedOperation& issued, std::int64_t pages, double ready);
     double seconds_of(const issue::IssuedOperation& issued, std::int64_t bytes, double begin) const;
 
     const schedule::Plan& plan_;

@@ -53,7 +53,8 @@ Costs::Costs(const RunConfiguration& run, const HardwareProfile& profile)
       copy_{{1 / profile.host_to_device_bytes.per_second, 1 / profile.host_to_device_both_bytes.per_second},
             {1 / profile.device_to_host_bytes.per_second, 1 / profile.device_to_host_both_bytes.per_second}},
       copy_start_(profile.copy_start.seconds),
-      submit_(profile.submit.seconds) {
+      submit_(profile.submit.seconds),
+      submit_page_(profile.submit_page.seconds) {
     if (const auto missing = missing_rate(profile, run.compute, run.deterministic)) {
         fail<FileError>("hardware profile \"{}\": has no {}, the rate that a run in {}{} needs", profile.name, *missing,
                         name_of(run.compute), run.deterministic ? " with --deterministic" : "");
@@ -106,8 +107,9 @@ double Costs::compute_seconds(const schedule::Operation& operation) const {
     return std::max(seconds, parts.least_bytes * prices_[index_of(Part::kHbmCopyByte)]);
 }
 
-double Costs::submit_seconds(const schedule::Operation& operation) const {
-    return submit_ * (operation.engine == Engine::kCompute ? launches_of(operation) : 1.0);
+double Costs::submit_seconds(const schedule::Operation& operation, std::int64_t pages) const {
+    return operation.engine == Engine::kCompute ? submit_ * launches_of(operation)
+                                                : submit_ + submit_page_ * static_cast<double>(pages);
 }
 
 double Costs::copy_seconds(Engine engine, std::int64_t bytes, bool both) const {

@@ -56,7 +56,7 @@ class Costs {
     double copy_seconds(schedule::Engine engine, std::int64_t bytes, bool both) const;
 
     // Of the host, for each kernel of an operation, and for one that has none.
-    double submit_seconds(const schedule::Operation& operation) const;
+    double submit_seconds(const schedule::Operation& operation, std::int64_t pages) const;
 
   private:
     TilePrice tile_price(TileKernel kernel, std::int64_t head_dim) const;
@@ -66,7 +66,7 @@ class Costs {
     std::array<double, kParts> prices_{};
     std::array<std::map<std::int64_t, TilePrice>, kTileKernels> tile_prices_;  // by head size, 0 for products
     double copy_[2][2];  // seconds per byte, by device-to-host and both
-    double copy_start_, submit_;
+    double copy_start_, submit_, submit_page_;
 };
 
 }  // namespace oomb::simulator

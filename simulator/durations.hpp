@@ -33,7 +33,8 @@ class Durations {
     // other copy engine is busy when it begins.
     virtual double seconds(const schedule::Operation& operation, std::int64_t bytes, bool both) = 0;
 
-    virtual Submission submission(const schedule::Operation& /*operation*/) { return {}; }
+    // `pages` is how many a copy moves.
+    virtual Submission submission(const schedule::Operation& /*operation*/, std::int64_t /*pages*/) { return {}; }
     virtual Host host() const { return Host::kAhead; }
 };
 
@@ -48,8 +49,8 @@ class ProfileDurations : public Durations {
     }
 
     // The host's work for the operation before: the first one begins at once.
-    Submission submission(const schedule::Operation& operation) override {
-        return {.host_seconds = std::exchange(before_, costs_.submit_seconds(operation))};
+    Submission submission(const schedule::Operation& operation, std::int64_t pages) override {
+        return {.host_seconds = std::exchange(before_, costs_.submit_seconds(operation, pages))};
     }
     Host host() const override { return Host::kFollowed; }
 

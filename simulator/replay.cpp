@@ -154,7 +154,7 @@ double RecordedDurations::copy_seconds(const Operation& operation, std::int64_t 
     return instead->at(amount);
 }
 
-Submission RecordedDurations::submission(const Operation& operation) {
+Submission RecordedDurations::submission(const Operation& operation, std::int64_t /*pages*/) {
     const RecordedOperation* recorded = find(operation);
     if (recorded != nullptr && recorded->engine == operation.engine && same_work(recorded->work, work_of(operation))) {
         return recorded->submission;

@@ -35,7 +35,7 @@ class RecordedDurations : public Durations {
 
     // FileError where neither recording nor stand-in knows anything like it.
     double seconds(const schedule::Operation& operation, std::int64_t bytes, bool both) override;
-    Submission submission(const schedule::Operation& operation) override;
+    Submission submission(const schedule::Operation& operation, std::int64_t pages) override;
     Host host() const override { return host_; }
 
     // Kinds whose times came from elsewhere so far.

@@ -51,7 +51,8 @@ constexpr Key<SourcedRate> kBandwidths[] = {{"gemm_sum", &HardwareProfile::gemm_
                                             {"device_to_host_both", &HardwareProfile::device_to_host_both_bytes}};
 constexpr Key<SourcedSeconds> kDurations[] = {{"launch", &HardwareProfile::launch},
                                               {"copy_start", &HardwareProfile::copy_start},
-                                              {"submit", &HardwareProfile::submit}};
+                                              {"submit", &HardwareProfile::submit},
+                                              {"submit_page", &HardwareProfile::submit_page}};
 
 void refuse_other_keys(const JsonNode& node, std::span<const std::string_view> allowed) {
     for (const auto& [key, value] : node.as_object().value().items()) {

@@ -30,6 +30,7 @@
 //   launch            {"microseconds": number}, what a kernel takes beside its work: the gap before it, ramp and tail
 //   copy_start        {"microseconds": number}, the same of an operation that copies between the tiers
 //   submit            {"microseconds": number}, what the host takes to hand a kernel, or a copy, to the GPU
+//   submit_page       {"microseconds": number}, and for each page of the copy
 // GB are 10^9 bytes, TFLOP/s 10^12 operations per second.
 
 #include <array>
@@ -102,6 +103,7 @@ struct HardwareProfile {
     SourcedSeconds launch;
     SourcedSeconds copy_start;
     SourcedSeconds submit;
+    SourcedSeconds submit_page;
 };
 
 // Throw FileError: the key, what was found, what is allowed.

@@ -161,7 +161,7 @@ HardwareProfile base_of(const CalibrateFlags& flags, const std::string& device) 
         HardwareProfile base;
         base.gpu_memory = base.host_memory = {host_memory().available_bytes, "what the system had free"};
         base.multiprocessors = {1, "none: one thread runs all operations"};
-        base.submit.source = "none: one thread runs all operations";
+        base.submit.source = base.submit_page.source = "none: one thread runs all operations";
         return base;
     }
     if (const HardwareProfile* known = known_hardware(known_hardware_of_gpu(device))) {
@@ -264,6 +264,7 @@ ExitCode run(const CalibrateFlags& flags, const Call& call) {
     } else {
         fit.kept.emplace_back("submit");
     }
+    fit.kept.emplace_back("submit_page");
     print_errors(fit, call.out);
     for (const std::string& note : recorded.notes) {
         call.out << fmt::format("  {}\n", note);

@@ -51,6 +51,7 @@ HardwareProfile other_machine() {
     profile.launch.seconds = 4e-6;
     profile.copy_start.seconds = 9e-6;
     profile.submit = default_hardware().submit;
+    profile.submit_page = default_hardware().submit_page;
     return profile;
 }
 

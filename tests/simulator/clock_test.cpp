@@ -111,10 +111,28 @@ TEST_CASE("the host hands over one operation after the other, and none begins be
                wait_for(Engine::kHostToDevice, 1));                        // 4 to 4.5
     script.run(Engine::kCompute, schedule::ElementwiseCost{500'000'000});  // handed over at 3: 4.5 to 5
     CHECK(clock.so_far().seconds == doctest::Approx(5.0));
+    CHECK(clock.so_far().exposed_copy_seconds == doctest::Approx(2.0));  // before 2 compute waited for the host
     clock.wait_idle();
     script.run(Engine::kCompute, schedule::ElementwiseCost{500'000'000});  // handed over at 6, to 6.5
     script.run(Engine::kCompute, schedule::ElementwiseCost{500'000'000});  // 7 to 7.5
     CHECK(clock.so_far().seconds == doctest::Approx(7.5));
+}
+
+TEST_CASE("pages of a copy take the host some time each") {
+    HardwareProfile profile = machine();
+    profile.launch.seconds = profile.copy_start.seconds = 0;
+    profile.submit.seconds = 1;
+    profile.submit_page.seconds = 0.25;
+    const schedule::Plan plan;
+    simulator::Clock clock(plan, profile);
+    Script script(clock);
+    script.run(Engine::kHostToDevice, schedule::CopyCost{300'000'000, 8});  // 0 to 3
+    script.run(Engine::kCompute, schedule::ElementwiseCost{500'000'000},
+               wait_for(Engine::kHostToDevice, 1));  // handed over at 3: to 3.5
+    CHECK(clock.so_far().seconds == doctest::Approx(3.5));
+    CHECK(clock.so_far().exposed_copy_seconds == 0.0);
+    script.run(Engine::kCompute, schedule::ElementwiseCost{500'000'000});  // handed over at 4: to 4.5
+    CHECK(clock.so_far().seconds == doctest::Approx(4.5));
 }
 
 TEST_CASE("never faster than operations and bytes allow; no engine is busy longer than the step") {

@@ -39,7 +39,7 @@ class NoisyDurations : public simulator::Durations {
     double seconds(const schedule::Operation& operation, std::int64_t /*bytes*/, bool /*both*/) override {
         return 1e-6 * static_cast<double>(1 + mixed(operation) % 16);
     }
-    simulator::Submission submission(const schedule::Operation& operation) override {
+    simulator::Submission submission(const schedule::Operation& operation, std::int64_t /*pages*/) override {
         return {.gap_seconds = 1e-6 * static_cast<double>(mixed(operation) / 64 % 4)};
     }
     simulator::Host host() const override { return host_; }
@@ -109,7 +109,7 @@ TEST_CASE("a host that is behind is followed") {
     class SlowHost : public NoisyDurations {
       public:
         SlowHost() : NoisyDurations(simulator::Host::kFollowed) {}
-        simulator::Submission submission(const schedule::Operation& operation) override {
+        simulator::Submission submission(const schedule::Operation& operation, std::int64_t /*pages*/) override {
             return {.host_seconds = 1e-6 * static_cast<double>(30 + pack(operation.id) % 40)};
         }
     };
