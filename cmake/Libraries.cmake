@@ -3,6 +3,7 @@
 find_package(nlohmann_json 3.10 REQUIRED)
 find_package(fmt 8 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
+find_package(SQLite3 3.31 REQUIRED)
 find_package(Threads REQUIRED)
 if(OOMB_TESTS)
   find_package(doctest 2.4 REQUIRED)

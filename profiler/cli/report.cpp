@@ -1,6 +1,7 @@
 #include "profiler/report/report.hpp"
 
 #include "profiler/cli/commands.hpp"
+#include "profiler/export/sqlite_export.hpp"
 #include "profiler/report/chrome_trace.hpp"
 #include "runtime/core/text_file.hpp"
 #include "runtime/core/units.hpp"
@@ -22,7 +23,7 @@ constexpr const char* kFooter =
 
 ExitCode report(const Call& call) {
     CLI::App app(kDescription, call.program);
-    std::string file, chrome;
+    std::string file, chrome, sqlite;
     bool json = false;
     ReportOptions options;
     prepare_command_line(app, kFooter);
@@ -34,8 +35,14 @@ ExitCode report(const Call& call) {
         ->capture_default_str();
     app.add_option("--chrome", chrome, "write every kernel, copy and NVTX range for Perfetto or chrome://tracing")
         ->type_name("FILE");
+    app.add_option("--sqlite", sqlite,
+                   "write a new SQLite database with the tables of Nsight Systems (docs/profile-sqlite.md)")
+        ->type_name("FILE");
     if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
+    }
+    if (!sqlite.empty()) {
+        require_free(sqlite);
     }
     const Profile profile = read_profile(file);
     const Findings findings = find(profile, options);
@@ -45,6 +52,11 @@ ExitCode report(const Call& call) {
         const std::string text = chrome_trace(profile);
         write_text_file(chrome, text);
         call.err << fmt::format("wrote {} ({})\n", chrome, format_bytes_short(std::ssize(text)));
+    }
+    if (!sqlite.empty()) {
+        export_sqlite(profile, sqlite);
+        call.err << fmt::format("wrote {} ({})\n", sqlite,
+                                format_bytes_short(static_cast<std::int64_t>(std::filesystem::file_size(sqlite))));
     }
     if (!call.out.flush()) {
         fail<FileError>("standard output: cannot be written");

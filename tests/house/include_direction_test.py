@@ -35,6 +35,7 @@ LIBRARIES = [
     {"name": "CUPTI", "header": re.compile(r"(cupti|generated_nvtx_meta)"), "but": (),
      "where": ("profiler/record/", "tests/")},
     {"name": "NVTX", "header": re.compile(r"nvtx3/"), "but": (), "where": ("trainer/cuda/", "profiler/record/", "tests/")},
+    {"name": "SQLite", "header": re.compile(r"sqlite3"), "but": (), "where": ("profiler/export/", "tests/")},
     {"name": "CUDA", "header": re.compile(r"(cuda|cublas|cudnn|cutlass|cute/|nvrtc)"), "but": (),
      "where": ("runtime/device/", "kernels/", "profiler/", "trainer/", "tests/", "bench/")},
 ]

@@ -1,8 +1,11 @@
 """oomb-profile from outside: help, refusals, and `run` of programs that use no GPU."""
 
+import contextlib
 import importlib.util
 import json
 import os
+import re
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -54,6 +57,41 @@ def test_a_seed_of_the_fuzzer_is_shown(tmp_path):
         assert text in done.stdout, done.stdout
     assert "cut off" not in done.stdout
     assert '"traceEvents"' in (tmp_path / "seed.json").read_text()
+
+
+def test_the_same_as_a_database(tmp_path):
+    """The queries of docs/profile-sqlite.md, on the fuzzer's seed: kernel and copy of 1000 ns each."""
+    file, out = tmp_path / "seed.profile", tmp_path / "seed.sqlite"
+    seeds.write_profile(file)
+    done = profile("report", file, "--sqlite", out)
+    assert done.returncode == 0, done.stderr
+    assert f"wrote {out}" in done.stderr
+    queries = re.findall(r"^    SELECT.*?;$", (ROOT / "docs/profile-sqlite.md").read_text(), re.DOTALL | re.MULTILINE)
+    with contextlib.closing(sqlite3.connect(out)) as database:
+        found = [database.execute(query).fetchall() for query in queries]
+        assert found[0] == [("name", 1, 0.001)]
+        assert found[1] == [("Host-to-Device", 1, 4096, 4.096)]
+        assert found[2] == []  # the seed's operation is of another phase
+        assert database.execute("SELECT printf('%016x', operation), phase, kind, layer FROM OOMB_OPERATIONS").fetchall() == [
+            ("0000000000300000", "fill", kind_of(0x300000), 0)]
+        assert database.execute("SELECT start, end, streamId FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchall() == [(999, 1999, 7)]
+    assert profile("report", file, "--sqlite", out).returncode == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["seed.profile", "seed.sqlite"]
+
+
+def kind_of(operation):
+    return seeds.kinds()[operation >> 19 & 0x3F]
+
+
+def test_a_database_that_cannot_be_written(tmp_path):
+    file, taken = tmp_path / "seed.profile", tmp_path / "taken"
+    seeds.write_profile(file)
+    taken.write_text("mine")
+    for out, said in ((taken, "exists already"), (tmp_path / "nowhere" / "x", "No such file or directory")):
+        done = profile("report", file, "--sqlite", out)
+        assert done.returncode == 1
+        assert str(out) in done.stderr and said in done.stderr
+    assert taken.read_text() == "mine"
 
 
 def write_pair(file, identity):
