@@ -40,7 +40,7 @@ std::string text_of_ns(std::int64_t ns);                           // "12.3 ms"
 std::string text_of_share(std::int64_t part, std::int64_t whole);  // "12.5 %"; empty of nothing
 
 struct Category {
-    std::string name;
+    std::string name;  // in the legend; empty: not there
     Color color = Color::kBlue;
 };
 

@@ -12,7 +12,7 @@ function seconds(ns) {
   if (ns === 0) return "0 s";
   if (s >= 1) return fixed(ns / 1e9, s >= 100 ? 5 : 3) + " s";
   if (s >= 1e-3) return fixed(ns / 1e6, 3) + " ms";
-  return fixed(ns / 1e3, 3) + " µs";
+  return fixed(ns / 1e3, 3) + " us";
 }
 function bytes(count) {
   const units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
@@ -145,7 +145,7 @@ function timeChart(height, label, draw, tip) {
 function timeAxis(context, width, height) {
   const wanted = span() / Math.max(1, (width - LEFT) / 120), power = 10 ** Math.floor(Math.log10(wanted));
   const step = [1, 2, 5, 10].map(n => n * power).find(n => n >= wanted);
-  const [unit, scale] = view.end >= 1e9 ? ["s", 1e9] : view.end >= 1e6 ? ["ms", 1e6] : ["µs", 1e3];
+  const [unit, scale] = view.end >= 1e9 ? ["s", 1e9] : view.end >= 1e6 ? ["ms", 1e6] : ["us", 1e3];
   const digits = Math.min(9, Math.max(0, -Math.floor(Math.log10(step / scale) + 1e-9)));
   for (let i = Math.ceil(view.begin / step); i * step <= view.end; ++i) {
     const x = placeOf(i * step, width), text = (i * step / scale).toFixed(digits) + " " + unit;

@@ -126,7 +126,7 @@ timeline::RooflineChart chart_of(const Roofline& roofline) {
             const timeline::Group group = timeline::group_of(*row.kind);
             chart.points.push_back(
                 {row.name,
-                 fmt::format("{:.1f} TFLOP/s, {:.0f} FLOPs per byte; {:.1f} % of the roof",
+                 fmt::format("{:.3g} TFLOP/s, {:.0f} FLOPs per byte; {:.1f} % of the roof",
                              row.flops_per_second() * 1e-12, row.flops / row.bytes, 100 * row.share_of_roof()),
                  std::string(timeline::name_of(group)), row.flops, row.bytes, static_cast<double>(row.busy_ns) * 1e-9,
                  static_cast<Color>(group)});
@@ -148,7 +148,7 @@ void add_roofline(Page& page, const Roofline& roofline) {
         const Color color = row.kind ? static_cast<Color>(timeline::group_of(*row.kind)) : Color::kTeal;
         const std::int64_t least_ns = std::min(row.busy_ns, static_cast<std::int64_t>(row.least_ns));
         table.rows.push_back({row.name, format_count(row.count), text_of_ns(row.busy_ns),
-                              row.flops > 0 ? fmt::format("{:.1f}", row.flops_per_second() * 1e-12) : "",
+                              row.flops > 0 ? fmt::format("{:.3g}", row.flops_per_second() * 1e-12) : "",
                               row.bytes > 0 ? format_bytes_per_second(row.bytes_per_second()) : "",
                               row.least_ns > 0 ? fmt::format("{:.1f} %", 100 * row.share_of_roof()) : "",
                               std::string(row.least_ns > 0 ? name_of(row.bound) : ""),

@@ -36,10 +36,10 @@ class Categories {
             }
         }
         other_ = add(marked_ ? "outside of operations" : "other kernels", Color::kGrey);
-        to_device_ = add(marked_ ? "" : "copies to the device", Color::kTeal);
-        to_host_ = add(marked_ ? "" : "copies to the host", Color::kPink);
-        on_device_ = add(marked_ ? "" : "other copies, memsets", Color::kBrown);
-        range_ = add(profile_.markers.empty() ? "" : "NVTX ranges", Color::kIdle);
+        to_device_ = add("copies to the device", Color::kTeal);
+        to_host_ = add("copies to the host", Color::kPink);
+        on_device_ = add("other copies, memsets", Color::kBrown);
+        range_ = add("NVTX ranges", Color::kIdle);
     }
 
     std::uint32_t of(const Slice& slice) const {
@@ -149,6 +149,19 @@ std::size_t leave_out(std::vector<Track>& tracks) {
     return left_out;
 }
 
+// The legend names what is drawn.
+void leave_unused_unnamed(timeline::PageLanes& lanes) {
+    std::vector<bool> used(lanes.categories.size());
+    for (const timeline::PageLane& lane : lanes.lanes) {
+        for (const timeline::PageSlice& slice : lane.slices) {
+            used[slice.category] = true;
+        }
+    }
+    for (std::size_t i = 0; i < used.size(); ++i) {
+        lanes.categories[i].name = used[i] ? lanes.categories[i].name : "";
+    }
+}
+
 }  // namespace
 
 std::string short_name(std::string_view demangled) {
@@ -182,7 +195,9 @@ DrawnTracks page_lanes(const Findings& findings, std::int64_t zero_ns) {
     lanes.resolution_ns = drawn.resolution_ns;
     for (std::size_t t = 0; t < tracks.all.size(); ++t) {
         const Track& track = tracks.all[t];
-        lanes.lanes.push_back({track.host ? "host, NVTX ranges" : findings.device_name(track.device), track.name, {}});
+        lanes.lanes.push_back({track.host ? "host, NVTX ranges" : findings.device_name(track.device),
+                               track.lane == 0 ? track.name : fmt::format("lane {}", track.lane + 1),
+                               {}});
         for (const timeline::DrawnPiece& piece : drawn.lanes[t]) {
             const SliceText text = text_of(profile, tracks.ranges, track.slices[piece.first]);
             timeline::PageSlice slice{.begin_ns = piece.begin_ns,
@@ -197,6 +212,7 @@ DrawnTracks page_lanes(const Findings& findings, std::int64_t zero_ns) {
             lanes.lanes.back().slices.push_back(slice);
         }
     }
+    leave_unused_unnamed(lanes);
     return drawn_tracks;
 }
 

@@ -94,7 +94,7 @@ std::string roofline_text(const Roofline& roofline) {
     for (const RooflineRow& row : roofline.rows) {
         text += fmt::format("  {:<32}{:>10}{:>12}{:>10}{:>13}{:>9}  {}\n", row.name, format_count(row.count),
                             duration(row.busy_ns),
-                            row.flops > 0 ? fmt::format("{:.1f}", row.flops_per_second() * 1e-12) : "",
+                            row.flops > 0 ? fmt::format("{:.3g}", row.flops_per_second() * 1e-12) : "",
                             row.bytes > 0 ? format_bytes_per_second(row.bytes_per_second()) : "",
                             row.least_ns > 0 ? fmt::format("{:.1f} %", 100 * row.share_of_roof()) : "",
                             row.least_ns > 0 ? name_of(row.bound) : "");
