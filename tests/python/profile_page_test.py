@@ -139,6 +139,32 @@ def test_the_window_and_the_numbers(report, tmp_path):
     assert memory["points"][0][0] == 100 * MS  # what was in use before is in use
 
 
+@needs_browser
+def test_a_simulated_run_lies_under_the_roof(program, report, tmp_path):
+    """The simulator's times of a run in bf16, as if a GPU had taken them: products reach the rates that it was told."""
+    trace = tmp_path / "run.trace"
+    subprocess.run([program("oomb-plan"), "timeline", "--model", ROOT / "models/smollm2-135m.json", "--context", "8K", "--chunk", "2K",
+                    "--window", "4K", "--offload", "host", "--hbm-pages", "ring", "--trace", trace], check=True, capture_output=True)
+    records = [(DEVICE, [0, GPU, 150 << 30, 132])]
+    for call, line in enumerate(trace.read_text().splitlines()[2:], 1):
+        operation, engine, begin, duration, size, _ = json.loads(line)
+        records.append((MARK, [call, int(operation, 16)]))
+        if engine == 0:
+            records.append(kernel(begin, begin + duration, 7, GEMM, call))
+        elif size > 0:
+            records.append(copy(begin, begin + duration, 20 + engine, TO_DEVICE if engine == 1 else TO_HOST, size, call))
+    report(write_profile(tmp_path / "x.profile", records), "--trace", trace, "--hardware", "h200_sxm", "--html", tmp_path / "page.html")
+    [chart] = panels(data_of(tmp_path / "page.html"), "roofline")
+    [roof] = [roof["per_second"] for roof in chart["roofs"] if not roof["memory"]]
+    rates = {point["name"]: point["per_second"] for point in chart["points"]}
+    assert rates.keys() >= {"linear_gate_up", "linear_qkv", "attention", "attention_backward"}
+    assert 0.3 * roof < max(rates.values()) <= roof
+    text, found = pages.probe(tmp_path / "page.html", tmp_path)
+    assert "linear_gate_up" in text
+    lanes, roofline = found["charts"]  # in the order of the page; nothing allocated memory
+    assert roofline.get("#3b6fb6", 0) > 50 and roofline.get("#e08e2b", 0) > 50  # points of products and of attention
+
+
 def test_millions_of_slices_make_a_small_page(report, tmp_path):
     records = [kernel(2000 * i, 2000 * i + 1500, 7, GEMM) for i in range(100_000)] + [kernel(10**9, 10**9 + MS, 7, OTHER)]
     done = report(write_profile(tmp_path / "x.profile", records), "--html", tmp_path / "page.html", "--chrome", tmp_path / "x.json")
