@@ -4,7 +4,8 @@
 #
 #   setup/setup.sh [--lint]
 #
-# --lint   also the checkers of `make lint` and `make fuzz`; where they cannot be had it says so and goes on
+# --lint   also the checkers of `make lint` and `make fuzz`, and the browser in which tests open pages; where they cannot be
+#          had it says so and goes on
 # OOMB_HOME   where environments and demo data are kept (default: ~/.cache/oomb)
 # PYTHON      the interpreter to use (default: the first of python3, python3.13, python3.12, python3.11 that is 3.11 or newer)
 set -euo pipefail
@@ -125,6 +126,14 @@ lint_packages() {
     apt_install "${missing[@]}" || say "note: ${missing[*]} cannot be had here; the checks that need them are left out"
 }
 
+browser_package() {
+    local name
+    for name in chromium chromium-browser google-chrome; do
+        command -v "$name" >/dev/null && return
+    done
+    apt_install chromium || say 'note: chromium cannot be had here; the tests that open pages are left out'
+}
+
 # One environment per lock file and Python version. A virtual environment cannot be renamed (its scripts hold its path),
 # so the file .complete, written last, tells a whole one from one whose installation was interrupted.
 python_environment() {
@@ -168,7 +177,7 @@ main() {
         *) die "unknown argument '$1'; the only one there is: --lint" ;;
     esac
     system_packages
-    [[ $lint == no ]] || lint_packages
+    [[ $lint == no ]] || { lint_packages && browser_package; }
     python_environment
 }
 

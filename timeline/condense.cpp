@@ -5,67 +5,74 @@
 namespace oomb::timeline {
 namespace {
 
-// Joins neighbours that are both shorter than the resolution, with a gap shorter than it between them, to slices that
+// Joins neighbours that are both shorter than the resolution, with a gap shorter than it between them, to pieces that
 // are no longer than twice the resolution.
 class Joiner {
   public:
     explicit Joiner(std::int64_t resolution_ns) : resolution_(resolution_ns) {}
 
-    std::vector<DrawnSlice> run(const Lane& lane) {
-        for (const Slice& slice : lane) {
-            if (!drawn_.empty() && joins(slice)) {
-                join(slice);
+    std::vector<DrawnPiece> run(const Pieces& lane) {
+        for (std::size_t i = 0; i < lane.size(); ++i) {
+            const Piece& piece = lane[i];
+            const std::int64_t length_ns = piece.end_ns - piece.begin_ns;
+            if (!drawn_.empty() && joins(piece)) {
+                drawn_.back().end_ns = piece.end_ns;
+                drawn_.back().count += 1;
             } else {
                 close();
-                drawn_.push_back({slice.begin_ns, slice.end_ns, 1, slice.id, group_of(slice.id.kind), slice.bytes});
+                drawn_.push_back({.begin_ns = piece.begin_ns, .end_ns = piece.end_ns, .first = i});
             }
-            last_ns_ = slice.end_ns - slice.begin_ns;
-            group_ns_[static_cast<std::size_t>(group_of(slice.id.kind))] += last_ns_;
+            drawn_.back().busy_ns += length_ns;
+            last_ns_ = length_ns;
+            category_ns_.resize(std::max<std::size_t>(category_ns_.size(), piece.category + 1));
+            category_ns_[piece.category] += length_ns;
+            used_.push_back(piece.category);
         }
         close();
         return std::move(drawn_);
     }
 
   private:
-    bool joins(const Slice& slice) const {
-        const DrawnSlice& last = drawn_.back();
-        return slice.end_ns - slice.begin_ns < resolution_ && last_ns_ < resolution_ &&
-               slice.begin_ns - last.end_ns < resolution_ && slice.end_ns - last.begin_ns < 2 * resolution_;
-    }
-
-    void join(const Slice& slice) {
-        DrawnSlice& last = drawn_.back();
-        last.end_ns = slice.end_ns;
-        last.operations += 1;
-        last.bytes += slice.bytes;
+    bool joins(const Piece& piece) const {
+        const DrawnPiece& last = drawn_.back();
+        return piece.end_ns - piece.begin_ns < resolution_ && last_ns_ < resolution_ &&
+               piece.begin_ns - last.end_ns < resolution_ && (piece.end_ns - last.begin_ns) / 2 < resolution_;
     }
 
     void close() {
-        if (!drawn_.empty()) {
-            drawn_.back().group =
-                static_cast<Group>(std::max_element(group_ns_.begin(), group_ns_.end()) - group_ns_.begin());
+        if (drawn_.empty()) {
+            return;
         }
-        group_ns_ = {};
+        drawn_.back().category = *std::max_element(used_.begin(), used_.end(),
+                                                   [&](auto a, auto b) { return category_ns_[a] < category_ns_[b]; });
+        for (const std::uint32_t category : used_) {
+            category_ns_[category] = 0;
+        }
+        used_.clear();
     }
 
     std::int64_t resolution_;
-    std::int64_t last_ns_ = 0;  // length of the operation that was added last
-    std::array<std::int64_t, kGroups> group_ns_{};
-    std::vector<DrawnSlice> drawn_;
+    std::int64_t last_ns_ = 0;               // length of the piece that was added last
+    std::vector<std::int64_t> category_ns_;  // of the drawn piece that is still open
+    std::vector<std::uint32_t> used_;        // its categories
+    std::vector<DrawnPiece> drawn_;
 };
 
 }  // namespace
 
-DrawnLanes condense(const Timeline& timeline, std::int64_t limit) {
-    DrawnLanes drawn;
+DrawnLanes condense(const std::vector<Pieces>& lanes, std::int64_t limit) {
+    std::int64_t longest_ns = 0;
+    for (const Pieces& lane : lanes) {
+        longest_ns = std::max(longest_ns, lane.empty() ? 0 : lane.back().end_ns - lane.front().begin_ns);
+    }
     for (std::int64_t resolution = 0;; resolution = resolution == 0 ? 1000 : 2 * resolution) {
-        std::int64_t slices = 0;
-        for (std::size_t engine = 0; engine < timeline.lanes.size(); ++engine) {
-            drawn.lanes[engine] = Joiner(resolution).run(timeline.lanes[engine]);
-            slices += std::ssize(drawn.lanes[engine]);
+        DrawnLanes drawn{.lanes = {}, .resolution_ns = resolution};
+        std::int64_t pieces = 0;
+        for (const Pieces& lane : lanes) {
+            drawn.lanes.push_back(Joiner(resolution).run(lane));
+            pieces += std::ssize(drawn.lanes.back());
         }
-        drawn.resolution_ns = resolution;
-        if (slices <= limit || resolution > timeline.end_ns()) {
+        if (pieces <= limit || resolution > longest_ns / 2) {  // then nothing more can be joined
             return drawn;
         }
     }

@@ -1,132 +1,153 @@
 #include "timeline/html_report.hpp"
 
-#include <map>
+#include <fmt/format.h>
 
-#include "runtime/core/error.hpp"
-#include "runtime/trace/names.hpp"
+#include <algorithm>
+
+#include "runtime/core/units.hpp"
 #include "timeline/condense.hpp"
 #include "timeline/overlap.hpp"
-#include "timeline/report_template.hpp"
+#include "timeline/page.hpp"
 
 namespace oomb::timeline {
 namespace {
 
-constexpr std::string_view kPlaceholder = "@OOMB_TIMELINE_DATA@";
-
-Json copy_json(const CopyTime& copy) {
-    return {{"busy_ns", copy.busy_ns},
-            {"hidden_ns", copy.hidden_ns},
-            {"exposed_ns", copy.exposed_ns},
-            {"bytes", copy.bytes}};
+Color color_of(Group group) {
+    return static_cast<Color>(group);  // the first eight, in order
 }
 
-Json overlap_json(const Overlap& overlap) {
-    return {{"total_ns", overlap.total_ns},
-            {"compute_ns", overlap.compute_ns},
-            {"exposed_ns", overlap.exposed_ns},
-            {"idle_ns", overlap.idle_ns},
-            {"host_to_device", copy_json(overlap.host_to_device)},
-            {"device_to_host", copy_json(overlap.device_to_host)},
-            {"group_ns", overlap.group_ns}};
+Bar bar_of(const Overlap& overlap, std::int64_t whole_ns) {
+    return {{{"compute", overlap.compute_ns, Color::kBlue},
+             {"copies that nothing hides", overlap.exposed_ns, Color::kExposed},
+             {"idle", overlap.idle_ns, Color::kIdle}},
+            whole_ns};
 }
 
-// The texts "gradient, chunk 3, layer 1", each once.
-class Places {
-  public:
-    std::int64_t of(const schedule::OperationId& id) {
-        const bool whole = id.phase == schedule::Phase::kOptimizer;
-        const std::string text =
-            whole ? "optimizer"
-                  : fmt::format("{}, chunk {}, layer {}", schedule::name_of(id.phase), id.chunk, id.layer);
-        const auto [found, is_new] = numbers_.emplace(text, std::ssize(numbers_));
-        if (is_new) {
-            texts_.push_back(text);
-        }
-        return found->second;
-    }
-    const Json& texts() const { return texts_; }
-
-  private:
-    std::map<std::string, std::int64_t> numbers_;
-    Json texts_ = Json::array();
-};
-
-// Six numbers a slice, as the page reads them.
-Json lanes_json(const DrawnLanes& drawn, Places& places) {
-    Json lanes = Json::array();
-    for (std::size_t engine = 0; engine < drawn.lanes.size(); ++engine) {
-        Json slices = Json::array();
-        for (const DrawnSlice& slice : drawn.lanes[engine]) {
-            slices.push_back(slice.begin_ns);
-            slices.push_back(slice.end_ns - slice.begin_ns);
-            slices.push_back(static_cast<int>(slice.group));
-            slices.push_back(slice.operations == 1 ? static_cast<std::int64_t>(slice.first.kind) : -slice.operations);
-            slices.push_back(places.of(slice.first));
-            slices.push_back(slice.bytes);
-        }
-        lanes.push_back({{"name", schedule::name_of(static_cast<schedule::Engine>(engine))}, {"slices", slices}});
-    }
-    return lanes;
+std::vector<Cell> copy_row(std::string_view name, const CopyTime& copy, std::int64_t total_ns) {
+    const double rate =
+        copy.busy_ns > 0 ? 1e9 * static_cast<double>(copy.bytes) / static_cast<double>(copy.busy_ns) : 0;
+    return {std::string(name),
+            format_bytes_short(copy.bytes),
+            text_of_ns(copy.busy_ns),
+            copy.busy_ns > 0 ? format_bytes_per_second(rate) : "",
+            text_of_ns(copy.hidden_ns),
+            text_of_ns(copy.exposed_ns),
+            text_of_share(copy.hidden_ns, copy.busy_ns),
+            Bar{{{"hidden", copy.hidden_ns, Color::kBlue},
+                 {"exposed", copy.exposed_ns, Color::kExposed},
+                 {"idle", total_ns - copy.busy_ns, Color::kIdle}},
+                total_ns}};
 }
 
-Json memory_json(const MemoryTrack& track) {
-    Json points = Json::array();
-    for (const MemoryPoint& point : thinned(track, kMostMemoryPoints).points) {
-        points.push_back(Json::array({point.at_ns}));
-        for (const std::int64_t bytes : point.bytes) {
-            points.back().push_back(bytes);
+void add_step(Page& page, const Overlap& step) {
+    page.heading("The step");
+    page.bar(bar_of(step, step.total_ns));
+    page.table({{"<copies", "bytes", "busy", "rate", "hidden", "exposed", "share hidden", ""},
+                {copy_row("host to device", step.host_to_device, step.total_ns),
+                 copy_row("device to host", step.device_to_host, step.total_ns)}});
+}
+
+void add_groups(Page& page, const Overlap& step) {
+    Table table{{"<operations", "seconds", "of the step", ""}, {}};
+    for (int i = 0; i < kGroups; ++i) {
+        const std::int64_t ns = step.group_ns[static_cast<std::size_t>(i)];
+        const std::string name(name_of(static_cast<Group>(i)));
+        if (ns > 0) {
+            table.rows.push_back({name, text_of_ns(ns), text_of_share(ns, step.total_ns),
+                                  Bar{{{name, ns, color_of(static_cast<Group>(i))}}, step.total_ns}});
         }
     }
-    return {{"tier", track.tier}, {"parts", track.parts}, {"points", points}, {"reserved_bytes", track.reserved_bytes}};
+    page.heading("Where the time goes");
+    page.table(table);
 }
 
-Json sections_json(const Timeline& timeline) {
-    Json list = Json::array();
-    for (const Section& section : sections_of(timeline)) {
-        Json entry = overlap_json(overlap_within(timeline, section.begin_ns, section.end_ns));
-        entry["name"] = section.stage == Stage::kOptimizer
-                            ? std::string(name_of(section.stage))
-                            : fmt::format("{}, chunk {}", name_of(section.stage), section.chunk);
-        list.push_back(std::move(entry));
-    }
-    return list;
+std::string place_of(const schedule::OperationId& id) {
+    return id.phase == schedule::Phase::kOptimizer
+               ? "optimizer"
+               : fmt::format("{}, chunk {}, layer {}", schedule::name_of(id.phase), id.chunk, id.layer);
 }
 
-// A script element ends at the first "</": nothing that a user named may hold one.
-std::string for_script(const Json& data) {
-    std::string text = data.dump(-1, ' ', true, Json::error_handler_t::replace);
-    for (std::size_t at = 0; (at = text.find("</", at)) != std::string::npos; at += 3) {
-        text.replace(at, 2, "<\\/");
+PageLane lane_of(schedule::Engine engine, const Lane& operations, const std::vector<DrawnPiece>& drawn, Texts& texts) {
+    PageLane lane{.group = {}, .name = std::string(schedule::name_of(engine)), .slices = {}};
+    std::replace(lane.name.begin(), lane.name.end(), '_', ' ');
+    for (const DrawnPiece& piece : drawn) {
+        const schedule::OperationId& first = operations[piece.first].id;
+        PageSlice slice{.begin_ns = piece.begin_ns,
+                        .end_ns = piece.end_ns,
+                        .category = piece.category,
+                        .count = static_cast<std::int64_t>(piece.count),
+                        .name = texts.of(std::string(schedule::name_of(first.kind))),
+                        .detail = texts.of(place_of(first))};
+        for (std::size_t i = piece.first; i < piece.first + piece.count; ++i) {
+            slice.bytes += operations[i].bytes;
+        }
+        lane.slices.push_back(slice);
     }
-    return text;
+    return lane;
+}
+
+void add_lanes(Page& page, const Timeline& timeline, const Overlap& step) {
+    std::vector<Pieces> pieces;
+    for (const Lane& lane : timeline.lanes) {
+        pieces.emplace_back();
+        for (const Slice& slice : lane) {
+            pieces.back().push_back(
+                {slice.begin_ns, slice.end_ns, static_cast<std::uint32_t>(group_of(slice.id.kind))});
+        }
+    }
+    const DrawnLanes drawn = condense(pieces, kMostDrawnSlices);
+    PageLanes lanes{
+        .unit = "operations", .categories = {}, .lanes = {}, .texts = {}, .resolution_ns = drawn.resolution_ns};
+    for (int i = 0; i < kGroups; ++i) {
+        const auto group = static_cast<Group>(i);
+        const bool present = step.group_ns[static_cast<std::size_t>(i)] > 0;
+        lanes.categories.push_back({present ? std::string(name_of(group)) : "", color_of(group)});
+    }
+    for (std::size_t engine = 0; engine < timeline.lanes.size(); ++engine) {
+        if (!timeline.lanes[engine].empty()) {
+            lanes.lanes.push_back(lane_of(static_cast<schedule::Engine>(engine), timeline.lanes[engine],
+                                          drawn.lanes[engine], lanes.texts));
+        }
+    }
+    page.heading("Timeline");
+    page.lanes(lanes);
+    for (const MemoryTrack& track : timeline.memory) {
+        page.heading(track.tier + " in use");
+        page.memory(track);
+    }
+}
+
+void add_sections(Page& page, const Timeline& timeline) {
+    const std::vector<Section> sections = sections_of(timeline);
+    std::int64_t longest_ns = 1;
+    for (const Section& section : sections) {
+        longest_ns = std::max(longest_ns, section.end_ns - section.begin_ns);
+    }
+    Table table{{"<chunk", "seconds", "compute", "exposed", "idle", "copied", ""}, {}};
+    for (const Section& section : sections) {
+        const Overlap overlap = overlap_within(timeline, section.begin_ns, section.end_ns);
+        table.rows.push_back({section.stage == Stage::kOptimizer
+                                  ? std::string(name_of(section.stage))
+                                  : fmt::format("{}, chunk {}", name_of(section.stage), section.chunk),
+                              text_of_ns(overlap.total_ns), text_of_ns(overlap.compute_ns),
+                              text_of_ns(overlap.exposed_ns), text_of_ns(overlap.idle_ns),
+                              format_bytes_short(overlap.host_to_device.bytes + overlap.device_to_host.bytes),
+                              bar_of(overlap, longest_ns)});
+    }
+    page.heading("Overlap by chunk");
+    page.table(table);
 }
 
 }  // namespace
 
 std::string html_report(const Timeline& timeline, const ReportText& text) {
-    const DrawnLanes drawn = condense(timeline, kMostDrawnSlices);
-    Places places;
-    Json data = {{"title", text.title},
-                 {"facts", text.facts},
-                 {"end_ns", timeline.end_ns()},
-                 {"step", overlap_json(overlap_within(timeline, 0, timeline.end_ns()))},
-                 {"kinds", trace::kind_names()},
-                 {"groups", Json::array()},
-                 {"lanes", lanes_json(drawn, places)},
-                 {"resolution_ns", drawn.resolution_ns},
-                 {"memory", Json::array()},
-                 {"sections", sections_json(timeline)}};
-    data["places"] = places.texts();
-    for (int group = 0; group < kGroups; ++group) {
-        data["groups"].push_back(name_of(static_cast<Group>(group)));
-    }
-    for (const MemoryTrack& track : timeline.memory) {
-        data["memory"].push_back(memory_json(track));
-    }
-    std::string page(kReportTemplate);
-    const std::size_t place = page.find(kPlaceholder);
-    require(place != std::string::npos, "the report's template has no place for its data");
-    return page.replace(place, kPlaceholder.size(), for_script(data));
+    const Overlap step = overlap_within(timeline, 0, timeline.end_ns());
+    Page page(text.title, text.facts, {0, timeline.end_ns()});
+    add_step(page, step);
+    add_groups(page, step);
+    add_lanes(page, timeline, step);
+    add_sections(page, timeline);
+    return page.html();
 }
 
 }  // namespace oomb::timeline

@@ -1,7 +1,6 @@
 #pragma once
-// A timeline as one HTML page that needs nothing else: no network, no other file.
+// A timeline as one HTML page (page.hpp).
 
-#include <cstdint>
 #include <string>
 
 #include "timeline/timeline.hpp"
@@ -12,8 +11,6 @@ struct ReportText {
     std::string title;  // "Qwen2.5-7B, 128K tokens"
     std::string facts;  // a line on what was run
 };
-
-inline constexpr std::int64_t kMostDrawnSlices = 40'000;  // some 2 MB of page
 
 std::string html_report(const Timeline& timeline, const ReportText& text);
 

@@ -1,10 +1,8 @@
 #include "profiler/report/report.hpp"
 
 #include "profiler/cli/commands.hpp"
-#include "profiler/export/sqlite_export.hpp"
-#include "profiler/report/chrome_trace.hpp"
-#include "runtime/core/text_file.hpp"
-#include "runtime/core/units.hpp"
+#include "profiler/cli/report_files.hpp"
+#include "profiler/cli/roofline_flags.hpp"
 #include "runtime/flags/command_line.hpp"
 
 namespace oomb::profiler {
@@ -16,15 +14,18 @@ constexpr const char* kDescription =
 constexpr const char* kFooter =
     "Exit code: 0 shown; 1 failed, the file is no profile or cannot be read; 2 wrong usage.\n"
     "\n"
-    "Example:\n"
-    "  oomb-profile report step.profile --chrome step.json    # then open step.json in ui.perfetto.dev\n";
+    "Example: a page to look at, and two seconds of the recording for ui.perfetto.dev\n"
+    "  oomb-profile report step.profile --html step.html\n"
+    "  oomb-profile report step.profile --from 4 --to 6 --chrome step.json\n";
 
 }  // namespace
 
 ExitCode report(const Call& call) {
     CLI::App app(kDescription, call.program);
-    std::string file, chrome, sqlite;
+    std::string file;
     bool json = false;
+    ReportFiles files;
+    RooflineFlags against;
     ReportOptions options;
     prepare_command_line(app, kFooter);
     app.add_option("FILE", file, "a recording of oomb-profile run or oomb-train --profile")->type_name("")->required();
@@ -33,31 +34,22 @@ ExitCode report(const Call& call) {
         ->type_name("N")
         ->check(CLI::Range(std::size_t{2}, std::size_t{100'000}))
         ->capture_default_str();
-    app.add_option("--chrome", chrome, "write every kernel, copy and NVTX range for Perfetto or chrome://tracing")
-        ->type_name("FILE");
-    app.add_option("--sqlite", sqlite,
-                   "write a new SQLite database with the tables of Nsight Systems (docs/profile-sqlite.md)")
-        ->type_name("FILE");
+    add_report_files(app, files);
+    add_roofline_flags(app, against);
     if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
     }
-    if (!sqlite.empty()) {
-        require_free(sqlite);
-    }
-    const Profile profile = read_profile(file);
+    check_report_files(files);
+    Profile profile = read_profile(file);
+    const ShownTime shown = keep_shown(profile, files);
+    const auto hardware = recorded_hardware(against, profile);
+    const auto step = recorded_step(against, profile);
+    options.hardware = hardware ? &*hardware : nullptr;
+    options.step = step ? &*step : nullptr;
     const Findings findings = find(profile, options);
     call.out << (json ? report_json(findings).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"
                       : report_text(findings, options));
-    if (!chrome.empty()) {
-        const std::string text = chrome_trace(profile);
-        write_text_file(chrome, text);
-        call.err << fmt::format("wrote {} ({})\n", chrome, format_bytes_short(std::ssize(text)));
-    }
-    if (!sqlite.empty()) {
-        export_sqlite(profile, sqlite);
-        call.err << fmt::format("wrote {} ({})\n", sqlite,
-                                format_bytes_short(static_cast<std::int64_t>(std::filesystem::file_size(sqlite))));
-    }
+    write_report_files(call, findings, shown, files);
     if (!call.out.flush()) {
         fail<FileError>("standard output: cannot be written");
     }

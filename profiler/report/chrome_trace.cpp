@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "profiler/analysis/sums.hpp"
+#include "profiler/analysis/tracks.hpp"
 #include "runtime/core/json.hpp"
 
 namespace oomb::profiler {
@@ -18,15 +19,10 @@ std::string quoted_text(std::string_view text) {
     return Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
+// Digits of a nanosecond; a time before the zero is negative.
 std::string microseconds(std::int64_t ns) {
-    return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
+    return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
 }
-
-struct Track {
-    std::int64_t process = 0, thread = 0;
-    int lane = 0;
-    auto operator<=>(const Track&) const = default;
-};
 
 class Events {
   public:
@@ -36,32 +32,26 @@ class Events {
         add(fmt::format(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":{}}}}})", process,
                         quoted_text(name)));
     }
-    void slice(const Track& track, std::string_view track_name, std::string_view name, std::int64_t begin_ns,
-               std::int64_t end_ns, const std::string& arguments) {
-        const auto [number, is_new] = tracks_.try_emplace(track, static_cast<int>(tracks_.size()) + 1);
-        if (is_new) {
-            const std::string lane = track.lane > 0 ? fmt::format(", lane {}", track.lane + 1) : "";
-            add(fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}}}})",
-                            track.process, number->second, quoted_text(fmt::format("{}{}", track_name, lane))));
-        }
-        add(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":{},"args":{{{}}}}})", track.process,
-                        number->second, microseconds(begin_ns - zero_ns_), microseconds(end_ns - begin_ns),
+    void track(std::int64_t process, std::size_t track, std::string_view name) {
+        add(fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}}}})", process, track,
+                        quoted_text(name)));
+    }
+    void slice(std::int64_t process, std::size_t track, const timeline::DrawnPiece& piece, std::string_view name,
+               const std::string& arguments) {
+        add(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":{},"args":{{{}}}}})", process, track,
+                        microseconds(piece.begin_ns - zero_ns_), microseconds(piece.end_ns - piece.begin_ns),
                         quoted_text(name), arguments));
     }
-    std::string finish() { return R"({"displayTimeUnit":"ms","traceEvents":[)" + text_ + "\n]}\n"; }
+    std::string finish(const std::string& metadata) {
+        return fmt::format(R"({{"displayTimeUnit":"ms","metadata":{{{}}},"traceEvents":[{})", metadata, text_) +
+               "\n]}\n";
+    }
 
   private:
     void add(const std::string& event) { text_ += (text_.empty() ? "\n" : ",\n") + event; }
 
     std::int64_t zero_ns_;
-    std::map<Track, int> tracks_;
     std::string text_;
-};
-
-struct Work {
-    std::int64_t begin_ns = 0, end_ns = 0;
-    Place place;
-    std::string name, arguments;
 };
 
 // The argument of a piece of work that an operation of oomb-train asked for.
@@ -70,94 +60,90 @@ std::string operation_argument(const Profile& profile, std::uint32_t correlation
     return id ? fmt::format(R"(,"operation":{})", quoted_text(schedule::to_text(*id))) : "";
 }
 
-std::vector<Work> work_of(const Profile& profile) {
-    std::vector<Work> all;
-    std::unordered_map<StringId, std::string> names;
-    for (const Kernel& k : profile.kernels) {
-        std::string& name = names[k.name];
-        name = name.empty() ? demangled(profile.text(k.name)) : name;
-        all.push_back({k.begin_ns, k.end_ns, k.place, name,
-                       fmt::format(R"("grid":"{} x {} x {}","block":"{} x {} x {}","registers":{}{})", k.grid_x,
-                                   k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z, k.registers,
-                                   operation_argument(profile, k.correlation))});
-    }
-    for (const Copy& c : profile.copies) {
-        all.push_back({c.begin_ns, c.end_ns, c.place, fmt::format("copy {}", name_of(c.kind)),
-                       fmt::format(R"("bytes":{},"pieces":{},"from":"{}","to":"{}"{})", c.bytes, c.pieces,
-                                   name_of(c.from), name_of(c.to), operation_argument(profile, c.correlation))});
-    }
-    for (const Memset& m : profile.memsets) {
-        all.push_back({m.begin_ns, m.end_ns, m.place, "memset",
-                       fmt::format(R"("bytes":{}{})", m.bytes, operation_argument(profile, m.correlation))});
-    }
-    std::stable_sort(all.begin(), all.end(), [](const Work& a, const Work& b) { return a.begin_ns < b.begin_ns; });
-    return all;
-}
+class Writer {
+  public:
+    Writer(const Profile& profile, const Tracks& tracks, Events& events)
+        : profile_(profile), tracks_(tracks), events_(events) {}
 
-struct Range {
-    std::int64_t begin_ns = 0, end_ns = 0;
-    std::uint32_t thread = 0;
-    StringId name = 0, domain = 0;
-};
-
-// Begin and end of a range have one id; a range whose other half is not in the file is left out.
-std::vector<Range> ranges_of(const Profile& profile) {
-    std::vector<Range> ranges;
-    std::unordered_map<std::uint32_t, const Marker*> open;
-    for (const Marker& marker : profile.markers) {
-        if (marker.kind == MarkerKind::kInstant) {
-            ranges.push_back({marker.at_ns, marker.at_ns, marker.thread, marker.name, marker.domain});
-        } else if (marker.kind == MarkerKind::kBegin) {
-            open[marker.id] = &marker;
-        } else if (const auto begin = open.find(marker.id); begin != open.end()) {
-            ranges.push_back({begin->second->at_ns, marker.at_ns, begin->second->thread, begin->second->name,
-                              begin->second->domain});
-            open.erase(begin);
+    void write(std::int64_t process, std::size_t number, const Slice& slice, const timeline::DrawnPiece& piece) {
+        switch (slice.work) {
+            case Work::kKernel: {
+                const Kernel& k = profile_.kernels[slice.index];
+                std::string& name = names_[k.name];
+                name = name.empty() ? demangled(profile_.text(k.name)) : name;
+                events_.slice(process, number, piece, name,
+                              fmt::format(R"("grid":"{} x {} x {}","block":"{} x {} x {}","registers":{}{})", k.grid_x,
+                                          k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z, k.registers,
+                                          operation_argument(profile_, k.correlation)));
+                return;
+            }
+            case Work::kCopy: {
+                const Copy& c = profile_.copies[slice.index];
+                events_.slice(process, number, piece, fmt::format("copy {}", name_of(c.kind)),
+                              fmt::format(R"("bytes":{},"pieces":{},"from":"{}","to":"{}"{})", c.bytes, c.pieces,
+                                          name_of(c.from), name_of(c.to), operation_argument(profile_, c.correlation)));
+                return;
+            }
+            case Work::kMemset: {
+                const Memset& m = profile_.memsets[slice.index];
+                events_.slice(process, number, piece, "memset",
+                              fmt::format(R"("bytes":{}{})", m.bytes, operation_argument(profile_, m.correlation)));
+                return;
+            }
+            case Work::kRange:
+                events_.slice(process, number, piece, profile_.text(tracks_.ranges[slice.index].name), "");
         }
     }
-    std::stable_sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
-        return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
-    });
-    return ranges;
+
+  private:
+    const Profile& profile_;
+    const Tracks& tracks_;
+    Events& events_;
+    std::unordered_map<StringId, std::string> names_;
+};
+
+void name_processes(const Profile& profile, const Tracks& tracks, Events& events) {
+    for (const Device& device : profile.devices) {
+        events.process(device.device, fmt::format("device {}, {}", device.device, profile.text(device.name)));
+    }
+    if (!tracks.ranges.empty()) {
+        events.process(kHostProcess, "NVTX ranges");
+    }
 }
 
 }  // namespace
 
-int Lanes::place(std::int64_t begin_ns, std::int64_t end_ns) {
-    std::size_t lane = 0;
-    while (lane < ends_.size() && ends_[lane] > begin_ns) {
-        ++lane;
+ChromeTrace chrome_trace(const Profile& profile, std::int64_t zero_ns, std::int64_t most) {
+    const Tracks tracks = tracks_of(profile, TracksBy::kStream);
+    std::vector<timeline::Pieces> pieces;
+    for (const Track& track : tracks.all) {
+        pieces.emplace_back();
+        for (const Slice& slice : track.slices) {
+            pieces.back().push_back({slice.begin_ns, slice.end_ns, 0});
+        }
     }
-    ends_.resize(std::max(ends_.size(), lane + 1));
-    ends_[lane] = end_ns;
-    return static_cast<int>(lane);
-}
-
-std::string chrome_trace(const Profile& profile) {
-    const std::vector<Work> work = work_of(profile);
-    const std::vector<Range> ranges = ranges_of(profile);
-    const std::int64_t zero = std::min(work.empty() ? kMostNumber : work.front().begin_ns,
-                                       ranges.empty() ? kMostNumber : ranges.front().begin_ns);
-    Events events(zero);
-    for (const Device& device : profile.devices) {
-        events.process(device.device, fmt::format("device {}, {}", device.device, profile.text(device.name)));
+    const timeline::DrawnLanes drawn = condense(pieces, most);
+    ChromeTrace trace{.text = {}, .slices = tracks.slices, .resolution_ns = drawn.resolution_ns};
+    Events events(zero_ns);
+    name_processes(profile, tracks, events);
+    Writer writer(profile, tracks, events);
+    for (std::size_t t = 0; t < tracks.all.size(); ++t) {
+        const Track& track = tracks.all[t];
+        const std::int64_t process = track.host ? kHostProcess : std::int64_t{track.device};
+        events.track(process, t + 1, track.name);
+        for (const timeline::DrawnPiece& piece : drawn.lanes[t]) {
+            if (piece.count == 1) {
+                writer.write(process, t + 1, track.slices[piece.first], piece);
+            } else {
+                events.slice(process, t + 1, piece, fmt::format("{} slices", piece.count),
+                             fmt::format(R"("slices":{},"busy_ns":{})", piece.count, piece.busy_ns));
+            }
+        }
+        trace.written += std::ssize(drawn.lanes[t]);
     }
-    std::map<std::pair<std::uint32_t, std::uint32_t>, Lanes> streams;
-    for (const Work& w : work) {
-        const int lane = streams[{w.place.device, w.place.stream}].place(w.begin_ns, w.end_ns);
-        events.slice({w.place.device, w.place.stream, lane}, fmt::format("stream {}", w.place.stream), w.name,
-                     w.begin_ns, w.end_ns, w.arguments);
-    }
-    if (!ranges.empty()) {
-        events.process(kHostProcess, "NVTX ranges");
-    }
-    // Ranges of one thread and domain nest, and viewers draw nesting; those of two domains need not.
-    for (const Range& r : ranges) {
-        events.slice({kHostProcess, static_cast<std::int64_t>((r.domain << 32) + r.thread), 0},
-                     fmt::format("thread {} {}", r.thread, profile.text(r.domain)), profile.text(r.name), r.begin_ns,
-                     r.end_ns, "");
-    }
-    return events.finish();
+    trace.text = events.finish(fmt::format(R"("slices":{},"written":{},"joined_below_ns":{})", trace.slices,
+                                           trace.written, trace.resolution_ns));
+    return trace;
 }
 
 }  // namespace oomb::profiler

@@ -25,13 +25,7 @@ std::string row(std::string_view name, std::int64_t ns, std::int64_t whole) {
     return fmt::format("  {:<28}{:>12} {:>9}\n", name, duration(ns), share(ns, whole));
 }
 
-std::string device_text(const Profile& profile, const DeviceOverlap& overlap) {
-    std::string name = fmt::format("device {}", overlap.device);
-    for (const Device& device : profile.devices) {
-        if (device.device == overlap.device) {
-            name += fmt::format(", {}", profile.text(device.name));
-        }
-    }
+std::string device_text(const std::string& name, const DeviceOverlap& overlap) {
     std::string text = fmt::format("\n{}: {} kernels, {} memsets\n", name, format_count(overlap.kernels),
                                    format_count(overlap.memsets));
     text += row("span", overlap.span_ns(), overlap.span_ns());
@@ -74,6 +68,40 @@ std::string gaps_text(const Profile& profile, const DeviceOverlap& overlap, cons
     return text;
 }
 
+std::string memory_name(const MemoryUse& use) {
+    return of_device(use.kind) ? fmt::format("{}, device {}", name_of(use.kind), use.device)
+                               : fmt::format("{}", name_of(use.kind));
+}
+
+std::string memory_text(const MemoryUses& memory, std::int64_t begin_ns) {
+    std::string text =
+        fmt::format("\n  {:<22}{:>13}{:>14}{:>14}{:>12}\n", "memory", "at most", "at", "allocations", "releases");
+    for (const MemoryUse& use : memory.kinds) {
+        text += fmt::format("  {:<22}{:>13}{:>14}{:>14}{:>12}\n", memory_name(use), format_bytes_short(use.peak_bytes),
+                            use.peak_at_ns < begin_ns ? "before" : duration(use.peak_at_ns - begin_ns),
+                            format_count(use.allocations), format_count(use.releases));
+    }
+    if (memory.unknown_releases > 0) {
+        text += fmt::format("  {} releases of memory from before the recording, which is not counted\n",
+                            format_count(memory.unknown_releases));
+    }
+    return memory.kinds.empty() ? "" : text;
+}
+
+std::string roofline_text(const Roofline& roofline) {
+    std::string text = fmt::format("\n  roof of {}\n  {:<32}{:>10}{:>12}{:>10}{:>13}{:>9}  against\n",
+                                   roofline.hardware, "", "number", "time", "TFLOP/s", "rate", "of roof");
+    for (const RooflineRow& row : roofline.rows) {
+        text += fmt::format("  {:<32}{:>10}{:>12}{:>10}{:>13}{:>9}  {}\n", row.name, format_count(row.count),
+                            duration(row.busy_ns),
+                            row.flops > 0 ? fmt::format("{:.3g}", row.flops_per_second() * 1e-12) : "",
+                            row.bytes > 0 ? format_bytes_per_second(row.bytes_per_second()) : "",
+                            row.least_ns > 0 ? fmt::format("{:.1f} %", 100 * row.share_of_roof()) : "",
+                            row.least_ns > 0 ? name_of(row.bound) : "");
+    }
+    return text;
+}
+
 std::string kernels_text(const std::vector<NameSum>& kernels, std::size_t rows) {
     std::int64_t whole = 0;
     for (const NameSum& sum : kernels) {
@@ -91,6 +119,34 @@ std::string kernels_text(const std::vector<NameSum>& kernels, std::size_t rows) 
         text += fmt::format("  and {} more names\n", kernels.size() - rows);
     }
     return kernels.empty() ? "" : text;
+}
+
+Json roofline_json(const Roofline& roofline) {
+    Json json = {{"hardware", roofline.hardware}, {"rows", Json::array()}};
+    for (const RooflineRow& row : roofline.rows) {
+        json["rows"].push_back({{"name", row.name},
+                                {"count", row.count},
+                                {"busy_ns", row.busy_ns},
+                                {"flops", row.flops},
+                                {"bytes", row.bytes},
+                                {"least_ns", row.least_ns},
+                                {"bound", name_of(row.bound)}});
+    }
+    return json;
+}
+
+Json memory_json(const MemoryUses& memory) {
+    Json json = {{"unknown_releases", memory.unknown_releases}, {"kinds", Json::array()}};
+    for (const MemoryUse& use : memory.kinds) {
+        json["kinds"].push_back({{"kind", name_of(use.kind)},
+                                 {"device", of_device(use.kind) ? Json(use.device) : Json()},
+                                 {"peak_bytes", use.peak_bytes},
+                                 {"peak_at_ns", use.peak_at_ns},
+                                 {"end_bytes", use.points.back().bytes},
+                                 {"allocations", use.allocations},
+                                 {"releases", use.releases}});
+    }
+    return json;
 }
 
 std::string operation_row(std::string_view name, const OperationSum& sum) {
@@ -181,14 +237,43 @@ Json operations_json(const OperationSums& sums) {
     return json;
 }
 
+std::optional<Roofline> roofline_of(const Profile& profile, const ReportOptions& options) {
+    if (options.hardware == nullptr) {
+        return std::nullopt;
+    }
+    const DType compute = options.step != nullptr ? options.step->run().compute : DType::kBF16;
+    Roofline roofline{options.hardware->name, roofs_of(*options.hardware, compute), {}};
+    roofline.rows = copies_under_roof(profile, roofline.roofs);
+    if (options.step != nullptr) {
+        const auto operations = operations_under_roof(profile, *options.step, roofline.roofs);
+        roofline.rows.insert(roofline.rows.end(), operations.begin(), operations.end());
+    }
+    return roofline;
+}
+
 }  // namespace
 
 Findings find(const Profile& profile, const ReportOptions& options) {
-    Findings findings{profile, overlap_of(profile), {}, sums_by_kernel(profile), sums_by_operation(profile)};
+    Findings findings{profile,
+                      overlap_of(profile),
+                      {},
+                      sums_by_kernel(profile),
+                      sums_by_operation(profile),
+                      memory_use_of(profile),
+                      roofline_of(profile, options)};
     for (const DeviceOverlap& overlap : findings.devices) {
         findings.gaps.push_back(longest_gaps(profile, overlap.device, options.rows / 2));
     }
     return findings;
+}
+
+std::string Findings::device_name(std::uint32_t device) const {
+    for (const Device& known : profile.devices) {
+        if (known.device == device) {
+            return fmt::format("device {}, {}", device, profile.text(known.name));
+        }
+    }
+    return fmt::format("device {}", device);
 }
 
 std::vector<std::string> warnings_of(const Profile& profile) {
@@ -230,11 +315,13 @@ std::string report_text(const Findings& findings, const ReportOptions& options) 
         return text + "\nno kernel, copy or memset was recorded: the program gave no device anything to do\n";
     }
     for (std::size_t i = 0; i < findings.devices.size(); ++i) {
-        text += device_text(profile, findings.devices[i]);
+        text += device_text(findings.device_name(findings.devices[i].device), findings.devices[i]);
         text += gaps_text(profile, findings.devices[i], findings.gaps[i]);
     }
+    text += memory_text(findings.memory, findings.devices.front().span.begin);
+    text += findings.roofline ? roofline_text(*findings.roofline) : "";
     text += kernels_text(findings.kernels, options.rows);
-    if (findings.operations && profile.kinds_match) {
+    if (findings.has_operations()) {
         text += operations_text(*findings.operations);
     }
     return text;
@@ -251,7 +338,8 @@ Json report_json(const Findings& findings) {
                  {"out_of_order", profile.faults.out_of_order},
                  {"synchronizations", profile.synchronizations.size()},
                  {"devices", Json::array()},
-                 {"kernels", Json::array()}};
+                 {"kernels", Json::array()},
+                 {"memory", memory_json(findings.memory)}};
     for (std::size_t i = 0; i < findings.devices.size(); ++i) {
         json["devices"].push_back(device_json(profile, findings.devices[i], findings.gaps[i]));
     }
@@ -262,7 +350,10 @@ Json report_json(const Findings& findings) {
                                    {"least_ns", sum.least_ns},
                                    {"most_ns", sum.most_ns}});
     }
-    if (findings.operations && profile.kinds_match) {
+    if (findings.roofline) {
+        json["roofline"] = roofline_json(*findings.roofline);
+    }
+    if (findings.has_operations()) {
         json["operations"] = operations_json(*findings.operations);
     }
     return json;

@@ -3,14 +3,24 @@
 
 #include <string>
 
+#include "profiler/analysis/memory_use.hpp"
 #include "profiler/analysis/overlap.hpp"
+#include "profiler/analysis/roofline.hpp"
 #include "profiler/analysis/sums.hpp"
 #include "runtime/core/json.hpp"
 
 namespace oomb::profiler {
 
 struct ReportOptions {
-    std::size_t rows = 12;  // of kernels, of operations, and of gaps half as many
+    std::size_t rows = 12;                      // of kernels, of operations, and of gaps half as many
+    const HardwareProfile* hardware = nullptr;  // what work is held against; none: against nothing
+    const schedule::StepShape* step = nullptr;  // the run that was recorded; none: copies alone are held against it
+};
+
+struct Roofline {
+    std::string hardware;  // its name
+    Roofs roofs;
+    std::vector<RooflineRow> rows;  // copies, then operations
 };
 
 // All that is said of a profile, worked out once.
@@ -20,6 +30,11 @@ struct Findings {
     std::vector<std::vector<Gap>> gaps;  // of each device
     std::vector<NameSum> kernels;
     std::optional<OperationSums> operations;
+    MemoryUses memory;
+    std::optional<Roofline> roofline;
+
+    bool has_operations() const { return operations && profile.kinds_match; }
+    std::string device_name(std::uint32_t device) const;  // "device 0, NVIDIA H200"
 };
 Findings find(const Profile& profile, const ReportOptions& options);
 

@@ -1,4 +1,6 @@
+#include "profiler/analysis/window.hpp"
 #include "profiler/report/chrome_trace.hpp"
+#include "profiler/report/html_report.hpp"
 #include "profiler/report/report.hpp"
 #include "tests/fuzz/target.hpp"
 
@@ -35,7 +37,9 @@ void look_at(const std::uint8_t* data, std::size_t size) {
     const Findings findings = find(profile, {});
     report_text(findings, {});
     report_json(findings);
-    chrome_trace(profile);
+    const oomb::timeline::Interval time = recorded_time(profile);
+    html_report(findings, time, time.begin);
+    chrome_trace(profile, time.begin, 3);
 }
 
 }  // namespace

@@ -3,7 +3,11 @@
 #include <doctest/doctest.h>
 
 #include "profiler/analysis/sums.hpp"
+#include "profiler/analysis/tracks.hpp"
+#include "profiler/analysis/window.hpp"
 #include "profiler/report/chrome_trace.hpp"
+#include "profiler/report/html_report.hpp"
+#include "profiler/report/page_lanes.hpp"
 #include "profiler/report/report.hpp"
 #include "tests/profiler/fabricated.hpp"
 
@@ -165,9 +169,16 @@ TEST_CASE("overlapping slices of one stream get lanes") {
     CHECK(lanes.place(20, 21) == 1);
 }
 
+TEST_CASE("names of kernels, short") {
+    CHECK(short_name("void cutlass::Kernel2<cutlass::Gemm<float, 4> >(cutlass::Params)") == "cutlass::Kernel2");
+    CHECK(short_name("at::(anonymous namespace)::fill<int>(int*)") == "at::fill");
+    CHECK(short_name("plain_name") == "plain_name");
+    CHECK(short_name("<odd>") == "<odd>");
+}
+
 TEST_CASE("Perfetto's format: valid JSON, all work once, no overlap on a track") {
     const Profile profile = profile_of(marked_records());
-    const Json json = Json::parse(chrome_trace(profile));
+    const Json json = Json::parse(chrome_trace(profile, 0, kMostChromeSlices).text);
     std::map<std::pair<std::int64_t, std::int64_t>, double> ends;
     int slices = 0;
     for (const Json& event : json["traceEvents"]) {
@@ -181,7 +192,7 @@ TEST_CASE("Perfetto's format: valid JSON, all work once, no overlap on a track")
     }
     CHECK(slices == 7);       // four kernels, a copy, a memset, one range: the other has no end
     CHECK(ends.size() == 4);  // stream 7 and its second lane, stream 8, the thread
-    const std::string text = chrome_trace(profile);
+    const std::string text = chrome_trace(profile, 0, kMostChromeSlices).text;
     CHECK(contains(text, "sequence 0, forward, chunk 1, layer 2, attention 0"));
     CHECK(contains(text, "device 0, GPU \\\"X\\\""));
 }
@@ -195,7 +206,8 @@ TEST_CASE("random records of every kind pass through analysis and report") {
         }
         const Profile profile = profile_of(records);
         CHECK_FALSE(report_text(find(profile, {}), {}).empty());
-        CHECK(Json::accept(chrome_trace(profile)));
+        CHECK(Json::accept(chrome_trace(profile, 0, 10).text));
+        CHECK_FALSE(html_report(find(profile, {}), recorded_time(profile), recorded_time(profile).begin).empty());
     }
 }
 

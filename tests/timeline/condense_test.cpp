@@ -2,55 +2,78 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/timeline/lanes.hpp"
+#include <random>
 
 namespace oomb::testing {
 namespace {
 
-TEST_CASE("few enough slices are drawn as they are") {
-    const timeline::Timeline made = random_timeline(1, 30);
-    const auto drawn = condense(made, 1000);
+using timeline::condense;
+using timeline::Pieces;
+
+Pieces random_pieces(std::uint64_t seed, int count) {
+    std::mt19937_64 random(seed);
+    Pieces pieces;
+    std::int64_t at = 0;
+    for (int i = 0; i < count; ++i) {
+        const std::int64_t end = at + static_cast<std::int64_t>(random() % 40);
+        pieces.push_back({at, end, static_cast<std::uint32_t>(random() % 3)});
+        at = end + static_cast<std::int64_t>(random() % 30);
+    }
+    return pieces;
+}
+
+TEST_CASE("few enough pieces are drawn as they are") {
+    const std::vector<Pieces> lanes = {random_pieces(1, 30), {}, random_pieces(2, 5)};
+    const auto drawn = condense(lanes, 35);
     CHECK(drawn.resolution_ns == 0);
-    for (std::size_t engine = 0; engine < made.lanes.size(); ++engine) {
-        REQUIRE(drawn.lanes[engine].size() == made.lanes[engine].size());
-        for (std::size_t i = 0; i < made.lanes[engine].size(); ++i) {
-            CHECK(drawn.lanes[engine][i].begin_ns == made.lanes[engine][i].begin_ns);
-            CHECK(drawn.lanes[engine][i].operations == 1);
+    REQUIRE(drawn.lanes.size() == 3);
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+        REQUIRE(drawn.lanes[lane].size() == lanes[lane].size());
+        for (std::size_t i = 0; i < lanes[lane].size(); ++i) {
+            CHECK(drawn.lanes[lane][i].begin_ns == lanes[lane][i].begin_ns);
+            CHECK(drawn.lanes[lane][i].first == i);
+            CHECK(drawn.lanes[lane][i].count == 1);
+            CHECK(drawn.lanes[lane][i].category == lanes[lane][i].category);
         }
     }
 }
 
 TEST_CASE("too many are joined: none is lost, long ones stay, the limit holds") {
-    timeline::Timeline made;
-    std::int64_t at = 0;
+    Pieces pieces;
+    std::int64_t at = 0, busy_ns = 0;
     for (int i = 0; i < 5000; ++i) {
         const std::int64_t length = i % 100 == 50 ? 1'000'000 : 500;
-        const auto kind = i % 3 == 0 ? schedule::Kind::kAttention : schedule::Kind::kLinearDown;
-        made.add(record(schedule::Engine::kCompute, kind, at, at + length, 7));
+        pieces.push_back({at, at + length, i % 3 == 0 ? 4U : 2U});
+        busy_ns += length;
         at += length + 10;
     }
-    const auto drawn = condense(made, 400);
-    const auto& lane = drawn.lanes[static_cast<std::size_t>(schedule::Engine::kCompute)];
-    CHECK(std::ssize(lane) <= 400);
+    const auto drawn = condense({pieces}, 400);
+    CHECK(std::ssize(drawn.lanes[0]) <= 400);
     CHECK(drawn.resolution_ns > 500);
-    std::int64_t operations = 0, bytes = 0, alone = 0;
-    for (const auto& slice : lane) {
-        operations += slice.operations;
-        bytes += slice.bytes;
-        alone += slice.operations == 1 && slice.end_ns - slice.begin_ns == 1'000'000 ? 1 : 0;
-        CHECK((slice.operations == 1 || slice.end_ns - slice.begin_ns < 2 * drawn.resolution_ns));
-        if (slice.operations > 2) {
-            CHECK(slice.group == timeline::Group::kLinear);  // two of three are
+    std::size_t next = 0;
+    std::int64_t found_ns = 0, alone = 0;
+    for (const auto& piece : drawn.lanes[0]) {
+        CHECK(piece.first == next);
+        CHECK(piece.begin_ns == pieces[piece.first].begin_ns);
+        CHECK(piece.end_ns == pieces[piece.first + piece.count - 1].end_ns);
+        next = piece.first + piece.count;
+        found_ns += piece.busy_ns;
+        alone += piece.count == 1 && piece.end_ns - piece.begin_ns == 1'000'000 ? 1 : 0;
+        CHECK((piece.count == 1 || piece.end_ns - piece.begin_ns < 2 * drawn.resolution_ns));
+        if (piece.count > 2) {
+            CHECK(piece.category == 2);  // two of three are
         }
     }
-    CHECK(operations == 5000);
-    CHECK(bytes == 5000 * 7);
+    CHECK(next == pieces.size());
+    CHECK(found_ns == busy_ns);
     CHECK(alone == 50);
 }
 
 TEST_CASE("a limit that cannot be kept ends too") {
-    const auto drawn = condense(random_timeline(2, 100), 1);
-    CHECK(drawn.resolution_ns > 0);
+    CHECK(condense({random_pieces(2, 100)}, 1).resolution_ns > 0);
+    // Times at the edge of what a file may say: nothing overflows.
+    const std::int64_t most = std::int64_t{1} << 61;
+    CHECK(condense({{{0, 10, 0}, {most - 1, most, 0}}}, 0).lanes[0].size() <= 2);
 }
 
 }  // namespace
