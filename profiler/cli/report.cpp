@@ -1,6 +1,7 @@
 #include "profiler/report/report.hpp"
 
 #include "profiler/cli/commands.hpp"
+#include "profiler/cli/issued_step.hpp"
 #include "profiler/report/chrome_trace.hpp"
 #include "runtime/core/text_file.hpp"
 #include "runtime/core/units.hpp"
@@ -22,7 +23,8 @@ constexpr const char* kFooter =
 
 ExitCode report(const Call& call) {
     CLI::App app(kDescription, call.program);
-    std::string file, chrome;
+    std::string file, chrome, trace;
+    std::optional<std::int64_t> step;
     bool json = false;
     ReportOptions options;
     prepare_command_line(app, kFooter);
@@ -34,13 +36,29 @@ ExitCode report(const Call& call) {
         ->capture_default_str();
     app.add_option("--chrome", chrome, "write every kernel, copy and NVTX range for Perfetto or chrome://tracing")
         ->type_name("FILE");
+    app.add_option("--trace", trace, "of the same run, of oomb-train --trace: also show the critical path of a step")
+        ->type_name("FILE");
+    app.add_option("--step", step, "the step of the trace")->type_name("N")->default_str("of median length");
     if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
     }
     const Profile profile = read_profile(file);
     const Findings findings = find(profile, options);
-    call.out << (json ? report_json(findings).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"
-                      : report_text(findings, options));
+    std::optional<PathFindings> path;
+    if (!trace.empty()) {
+        path = find_path(profile, file, trace, step, options.rows / 2);
+    } else if (step) {
+        fail<UsageError>("--step {}: needs --trace", *step);
+    }
+    if (json) {
+        Json all = report_json(findings);
+        if (path) {
+            all["critical_path"] = path_json(*path);
+        }
+        call.out << all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    } else {
+        call.out << report_text(findings, options) + (path ? path_text(*path) : "");
+    }
     if (!chrome.empty()) {
         const std::string text = chrome_trace(profile);
         write_text_file(chrome, text);

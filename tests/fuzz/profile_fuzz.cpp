@@ -1,4 +1,6 @@
+#include "profiler/analysis/steps.hpp"
 #include "profiler/report/chrome_trace.hpp"
+#include "profiler/report/difference_report.hpp"
 #include "profiler/report/report.hpp"
 #include "tests/fuzz/target.hpp"
 
@@ -36,6 +38,10 @@ void look_at(const std::uint8_t* data, std::size_t size) {
     report_text(findings, {});
     report_json(findings);
     chrome_trace(profile);
+    difference_text(difference_of(profile, profile), 9);
+    for (const RecordedStep& step : steps_of(profile)) {
+        overlap_within(profile, step.span);
+    }
 }
 
 }  // namespace
