@@ -42,13 +42,14 @@ ExitCode report(const Call& call) {
     if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
     }
+    if (step && trace.empty()) {
+        fail<UsageError>("--step {}: needs --trace", *step);
+    }
     const Profile profile = read_profile(file);
     const Findings findings = find(profile, options);
     std::optional<PathFindings> path;
     if (!trace.empty()) {
         path = find_path(profile, file, trace, step, options.rows / 2);
-    } else if (step) {
-        fail<UsageError>("--step {}: needs --trace", *step);
     }
     if (json) {
         Json all = report_json(findings);
