@@ -6,7 +6,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
 #include "runtime/schedule/flops.hpp"
-#include "runtime/trace/trace.hpp"
+#include "runtime/trace/steps.hpp"
 #include "simulator/durations.hpp"
 #include "simulator/host_times.hpp"
 #include "simulator/observer.hpp"
@@ -22,47 +22,14 @@ constexpr std::int64_t kClock_ns = 1'000;  // time stamps of a GPU are read to s
 constexpr double kSecond_ns = 1e9;
 constexpr std::int64_t kMostPageTable_bytes = kGiB;
 
-struct StepFacts {
-    std::int64_t number = 0, operations = 0, begin_ns = 0, end_ns = 0;
+using trace::StepFacts, trace::TraceSteps;
 
-    double seconds() const { return static_cast<double>(end_ns - begin_ns) / kSecond_ns; }
-};
-
-// What a first look through the trace finds.
-struct Contents {
-    std::vector<StepFacts> steps;
-    std::int64_t sequences = 0;  // in a step
-    bool truncated = false;
-
-    // The first step says how many operations a step has.
-    bool complete(const StepFacts& step) const { return step.operations == steps.front().operations; }
-};
-
-Contents contents_of(trace::TraceReader& reader, const std::string& name) {
-    Contents contents;
-    for (trace::TraceRecord record; reader.next(record);) {
-        if (contents.steps.empty() || contents.steps.back().number != record.step) {
-            contents.steps.push_back({record.step, 0, record.begin_ns, record.end_ns});
-        }
-        StepFacts& step = contents.steps.back();
-        ++step.operations;
-        step.begin_ns = std::min(step.begin_ns, record.begin_ns);
-        step.end_ns = std::max(step.end_ns, record.end_ns);
-        contents.sequences = std::max<std::int64_t>(contents.sequences, record.id.sequence + 1);
-    }
-    if (contents.steps.empty()) {
-        fail<FileError>("{}: holds no step", name);
-    }
-    contents.truncated = reader.truncated();
-    return contents;
-}
-
-std::string shortness(const Contents& contents, const StepFacts& step) {
+std::string shortness(const TraceSteps& contents, const StepFacts& step) {
     return fmt::format("step {} has {} operations, the first one {}", step.number, format_count(step.operations),
                        format_count(contents.steps.front().operations));
 }
 
-StepFacts wanted_step(const Contents& contents, std::int64_t number, const std::string& name) {
+StepFacts wanted_step(const TraceSteps& contents, std::int64_t number, const std::string& name) {
     for (const StepFacts& step : contents.steps) {
         if (step.number == number && !contents.complete(step)) {
             fail<FileError>("{}: {}", name, shortness(contents, step));
@@ -75,37 +42,33 @@ StepFacts wanted_step(const Contents& contents, std::int64_t number, const std::
                     contents.steps.back().number);
 }
 
-// Of those that are complete, without the first if there are more.
-std::vector<StepFacts> warm_steps(const Contents& contents, const std::string& name, Recording& recording) {
-    std::vector<StepFacts> warm;
+std::vector<StepFacts> complete_steps(const TraceSteps& contents, const std::string& name, Recording& recording) {
+    std::vector<StepFacts> complete;
     for (const StepFacts& step : contents.steps) {
         if (contents.complete(step)) {
-            warm.push_back(step);
+            complete.push_back(step);
         } else if (&step == &contents.steps.back()) {
             recording.notes.push_back(fmt::format("Left out: {}.", shortness(contents, step)));
         } else {
             fail<FileError>("{}: {}", name, shortness(contents, step));
         }
     }
-    if (warm.size() > 1) {
-        warm.erase(warm.begin());
-    }
-    return warm;
+    return complete;
 }
 
-StepFacts choose_step(const Contents& contents, std::optional<std::int64_t> number, const std::string& name,
+StepFacts choose_step(const TraceSteps& contents, std::optional<std::int64_t> number, const std::string& name,
                       Recording& recording) {
     if (number) {
         return wanted_step(contents, *number, name);
     }
-    std::vector<StepFacts> warm = warm_steps(contents, name, recording);
+    const std::vector<StepFacts> warm = trace::warm_steps(complete_steps(contents, name, recording));
     recording.first_step = warm.front().number;
     recording.last_step = warm.back().number;
-    const auto shorter = [](const StepFacts& a, const StepFacts& b) { return a.seconds() < b.seconds(); };
-    std::stable_sort(warm.begin(), warm.end(), shorter);
-    recording.least_seconds = warm.front().seconds();
-    recording.most_seconds = warm.back().seconds();
-    return warm[(warm.size() - 1) / 2];
+    const auto shorter = [](const StepFacts& a, const StepFacts& b) { return a.length_ns() < b.length_ns(); };
+    const auto [least, most] = std::minmax_element(warm.begin(), warm.end(), shorter);
+    recording.least_seconds = least->seconds();
+    recording.most_seconds = most->seconds();
+    return trace::median_step(warm);
 }
 
 class NoDurations : public Durations {
@@ -308,7 +271,7 @@ Recording read_recording(const std::filesystem::path& trace, const schedule::Pla
     Recording recording;
     recording.program = reader.header().program;
     recording.device = reader.header().device;
-    const Contents contents = contents_of(reader, trace.string());
+    const trace::TraceSteps contents = trace::steps_of(reader, trace.string());
     recording.sequences = contents.sequences;
     const StepFacts chosen = choose_step(contents, number, trace.string(), recording);
     if (contents.truncated) {

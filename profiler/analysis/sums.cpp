@@ -67,6 +67,7 @@ class Summer {
         sums_.by_phase[id->phase] += work;
         if (id->phase != schedule::Phase::kOptimizer) {
             sums_.by_layer[id->layer] += work;
+            sums_.by_chunk[id->chunk][id->phase] += work;
         }
     }
 

@@ -32,8 +32,9 @@ struct OperationSums {
     std::map<schedule::Kind, OperationSum> by_kind;
     std::map<schedule::Phase, OperationSum> by_phase;
     std::map<std::int64_t, OperationSum> by_layer;  // not of the optimizer's phase, which has none
-    OperationSum marked, unmarked;                  // together: all work
-    std::int64_t marks_without_work = 0;            // calls that launched nothing: events, waits
+    std::map<std::int64_t, std::map<schedule::Phase, OperationSum>> by_chunk;  // nor chunks
+    OperationSum marked, unmarked;                                             // together: all work
+    std::int64_t marks_without_work = 0;  // calls that launched nothing: events, waits
 };
 
 // None when the profile has no marks.

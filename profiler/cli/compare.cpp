@@ -1,6 +1,8 @@
-#include "profiler/analysis/comparison.hpp"
+#include <fmt/format.h>
 
 #include "profiler/cli/commands.hpp"
+#include "profiler/cli/compared_steps.hpp"
+#include "profiler/report/difference_report.hpp"
 #include "profiler/report/report.hpp"
 #include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
@@ -9,112 +11,120 @@ namespace oomb::profiler {
 namespace {
 
 constexpr const char* kDescription =
-    "Holds a recording against the trace of the same run: time and bytes of each kind of operation as the executor's\n"
-    "events have them, and as the GPU's own timestamps do.";
+    "Holds a step against itself as it was predicted (--plan), as the executor's events have it (--trace) and as the\n"
+    "GPU's own timestamps do (--profile), any two of them or all three: time and bytes by kind of operation and "
+    "phase,\n"
+    "copies that compute hid, errors in per cent against the last of them. Or two recordings, BEFORE and AFTER a "
+    "change.";
 constexpr const char* kFooter =
+    "Of a run that step is taken which has median length among the complete ones but the first.\n"
     "Exit code: 0 shown; 1 failed, a file cannot be read, or they have no operation in common; 2 wrong usage.\n"
     "\n"
-    "Example:\n"
+    "Examples:\n"
+    "  oomb-plan timeline --model models/qwen2.5-7b.json --context 128K --offload host --trace step.plan\n"
     "  oomb-train ... --device cuda --trace step.trace --profile step.profile\n"
-    "  oomb-profile compare --trace step.trace --profile step.profile\n";
+    "  oomb-profile compare --plan step.plan --trace step.trace --profile step.profile\n"
+    "  oomb-profile compare before.profile after.profile\n";
 
-std::string percent(std::int64_t found, std::int64_t expected) {
-    return expected == 0 ? ""
-                         : fmt::format("{:+.1f} %",
-                                       100.0 * static_cast<double>(found - expected) / static_cast<double>(expected));
+struct CompareFlags {
+    std::vector<std::string> recordings;
+    ComparedFiles files;
+    std::optional<std::int64_t> step;
+    std::size_t rows = 5;
+    bool json = false;
+};
+
+void add_flags(CLI::App& app, CompareFlags& flags) {
+    app.add_option("BEFORE AFTER", flags.recordings, "two recordings, held against each other")
+        ->type_name("")
+        ->expected(0, 2);
+    app.add_option("--plan", flags.files.plan, "a predicted step, of oomb-plan timeline --trace")->type_name("FILE");
+    app.add_option("--trace", flags.files.trace, "of oomb-train --trace")->type_name("FILE");
+    app.add_option("--profile", flags.files.profile, "of the same run, of oomb-train --profile")->type_name("FILE");
+    app.add_option("--step", flags.step, "the step of the trace, without one of the recording")
+        ->type_name("N")
+        ->default_str("of median length");
+    app.add_flag("--json", flags.json, "print JSON instead of tables");
+    app.add_option("--rows", flags.rows, "operations, or kernels, to list of those that differ most")
+        ->type_name("N")
+        ->check(CLI::Range(std::size_t{0}, std::size_t{100'000}))
+        ->capture_default_str();
 }
 
-std::string row(std::string_view name, const TimePair& pair) {
-    const auto time = [](std::int64_t ns) { return format_duration(static_cast<double>(ns) * 1e-9); };
-    return fmt::format("  {:<34}{:>10}{:>12}{:>12}{:>10}{:>12}{:>12}\n", name, format_count(pair.operations),
-                       time(pair.trace_ns), time(pair.profile_ns), percent(pair.trace_ns, pair.profile_ns),
-                       format_bytes_short(pair.trace_bytes), format_bytes_short(pair.profile_bytes));
+void check(const CompareFlags& flags) {
+    const ComparedFiles& files = flags.files;
+    const int given = (files.plan.empty() ? 0 : 1) + (files.trace.empty() ? 0 : 1) + (files.profile.empty() ? 0 : 1);
+    if (!flags.recordings.empty() && (given > 0 || flags.step)) {
+        fail<UsageError>("{}: two recordings are compared alone; leave --plan, --trace, --profile and --step out",
+                         flags.recordings.front());
+    }
+    if (flags.recordings.size() == 1) {
+        fail<UsageError>("{}: found one recording; give two, BEFORE and AFTER, or --profile with --trace or --plan",
+                         flags.recordings.front());
+    }
+    if (flags.recordings.empty() && given < 2) {
+        fail<UsageError>("two of --plan, --trace and --profile are needed, found {}; or two recordings", given);
+    }
 }
 
-std::string text_of(const Comparison& comparison) {
-    std::string text = fmt::format("  {:<34}{:>10}{:>12}{:>12}{:>10}{:>12}{:>12}\n", "", "number", "events", "CUPTI",
-                                   "events by", "bytes", "CUPTI");
-    for (const Comparison::KindPair& kind : comparison.kinds) {
-        text += row(schedule::name_of(kind.kind), kind.pair);
-    }
-    text += row("total", comparison.total) + "\n";
-    for (const Comparison::OperationPair& operation : comparison.differ) {
-        text += row(fmt::format("step {}", operation.step), operation.pair);
-        text += fmt::format("    {}\n", schedule::to_text(operation.id));
-    }
-    text += fmt::format("  in the trace alone: {} operations (those of the host give the device nothing to do)\n",
-                        format_count(comparison.only_in_trace));
-    return text + fmt::format("  in the recording alone: {}\n", format_count(comparison.only_in_profile));
+std::string dump(const Json& json) {
+    return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json pair_json(const TimePair& pair) {
-    return {{"operations", pair.operations},
-            {"trace_ns", pair.trace_ns},
-            {"profile_ns", pair.profile_ns},
-            {"trace_bytes", pair.trace_bytes},
-            {"profile_bytes", pair.profile_bytes}};
+ExitCode compare_recordings(const CompareFlags& flags, const Call& call) {
+    const Profile before = read_profile(flags.recordings[0]), after = read_profile(flags.recordings[1]);
+    const ProfileDifference difference = difference_of(before, after);
+    std::vector<std::string> notes = notes_of(difference);
+    for (const auto& [file, profile] : {std::pair{flags.recordings[0], &before}, {flags.recordings[1], &after}}) {
+        for (const std::string& line : warnings_of(*profile)) {
+            notes.push_back(fmt::format("{}: {}", file, line));
+        }
+    }
+    if (flags.json) {
+        Json json = difference_json(difference);
+        json["notes"] = notes;
+        call.out << dump(json);
+    } else {
+        call.out << fmt::format("before  {}: {}\nafter   {}: {}\n", flags.recordings[0], before.header.command,
+                                flags.recordings[1], after.header.command);
+        for (const std::string& note : notes) {
+            call.out << fmt::format("note: {}\n", note);
+        }
+        call.out << difference_text(difference, flags.rows);
+    }
+    return ExitCode::kDone;
 }
 
-Json json_of(const Comparison& comparison) {
-    Json json = {{"total", pair_json(comparison.total)},
-                 {"kinds", Json::object()},
-                 {"differ", Json::array()},
-                 {"only_in_trace", comparison.only_in_trace},
-                 {"only_in_profile", comparison.only_in_profile}};
-    for (const Comparison::KindPair& kind : comparison.kinds) {
-        json["kinds"][std::string(schedule::name_of(kind.kind))] = pair_json(kind.pair);
+ExitCode compare_sources(const CompareFlags& flags, const Call& call) {
+    ComparedSteps read = read_steps(flags.files, flags.step);
+    const Comparison comparison = compare(read.steps, flags.rows);
+    if (comparison.total.operations == 0) {
+        fail<FileError>("{}: they have no operation in common: not of the same run",
+                        fmt::join(std::vector{flags.files.plan, flags.files.trace, flags.files.profile}, " "));
     }
-    for (const Comparison::OperationPair& operation : comparison.differ) {
-        json["differ"].push_back(pair_json(operation.pair));
-        json["differ"].back()["step"] = operation.step;
-        json["differ"].back()["operation"] = schedule::to_text(operation.id);
+    for (std::string& note : notes_of(comparison)) {
+        read.about.notes.push_back(std::move(note));
     }
-    return json;
-}
-
-void require_marks(const Profile& profile, const std::string& file) {
-    if (profile.marks.empty()) {
-        fail<FileError>(
-            "{}: no work in it is attributed to operations; record with oomb-train --profile, or oomb-profile run "
-            "--operations",
-            file);
-    }
-    if (!profile.kinds_match) {
-        fail<FileError>(
-            "{}: its operations are numbered as another version of this program does; compare with that one", file);
-    }
+    call.out << (flags.json ? dump(comparison_json(comparison, read.about)) : comparison_text(comparison, read.about));
+    return ExitCode::kDone;
 }
 
 }  // namespace
 
 ExitCode compare_files(const Call& call) {
     CLI::App app(kDescription, call.program);
-    std::string trace_file, profile_file;
-    bool json = false;
-    std::size_t rows = 5;
+    CompareFlags flags;
     prepare_command_line(app, kFooter);
-    app.add_option("--trace", trace_file, "of oomb-train --trace")->type_name("FILE")->required();
-    app.add_option("--profile", profile_file, "of the same run")->type_name("FILE")->required();
-    app.add_flag("--json", json, "print JSON instead of tables");
-    app.add_option("--rows", rows, "operations to list of those that differ most")
-        ->type_name("N")
-        ->check(CLI::Range(std::size_t{0}, std::size_t{100'000}))
-        ->capture_default_str();
+    add_flags(app, flags);
     if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
     }
-    const Profile profile = read_profile(profile_file);
-    require_marks(profile, profile_file);
-    const Comparison comparison = compare(profile, trace::read_trace(trace_file).records, rows);
-    if (comparison.total.operations == 0) {
-        fail<FileError>("{}: none of its {} operations is in {}: not the trace of the same run", profile_file,
-                        format_count(comparison.only_in_profile), trace_file);
+    check(flags);
+    const ExitCode code = flags.recordings.empty() ? compare_sources(flags, call) : compare_recordings(flags, call);
+    if (!call.out.flush()) {
+        fail<FileError>("standard output: cannot be written");
     }
-    for (const std::string& line : warnings_of(profile)) {
-        call.err << fmt::format("note: {}\n", line);
-    }
-    call.out << (json ? json_of(comparison).dump(1) + "\n" : text_of(comparison)) << std::flush;
-    return ExitCode::kDone;
+    return code;
 }
 
 }  // namespace oomb::profiler

@@ -1,6 +1,7 @@
 #include "profiler/report/report.hpp"
 
 #include "profiler/cli/commands.hpp"
+#include "profiler/cli/issued_step.hpp"
 #include "profiler/cli/report_files.hpp"
 #include "profiler/cli/roofline_flags.hpp"
 #include "runtime/flags/command_line.hpp"
@@ -23,6 +24,7 @@ constexpr const char* kFooter =
 ExitCode report(const Call& call) {
     CLI::App app(kDescription, call.program);
     std::string file;
+    std::optional<std::int64_t> number;
     bool json = false;
     ReportFiles files;
     RooflineFlags against;
@@ -34,21 +36,38 @@ ExitCode report(const Call& call) {
         ->type_name("N")
         ->check(CLI::Range(std::size_t{2}, std::size_t{100'000}))
         ->capture_default_str();
+    app.add_option("--step", number, "with --trace, the step whose critical path is shown")
+        ->type_name("N")
+        ->default_str("of median length");
     add_report_files(app, files);
     add_roofline_flags(app, against);
     if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
     }
+    if (number && against.trace.empty()) {
+        fail<UsageError>("--step {}: needs --trace", *number);
+    }
     check_report_files(files);
     Profile profile = read_profile(file);
+    std::optional<PathFindings> path;
+    if (!against.trace.empty()) {
+        path = find_path(profile, file, against.trace, number, options.rows / 2);
+    }
     const ShownTime shown = keep_shown(profile, files);
     const auto hardware = recorded_hardware(against, profile);
     const auto step = recorded_step(against, profile);
     options.hardware = hardware ? &*hardware : nullptr;
     options.step = step ? &*step : nullptr;
     const Findings findings = find(profile, options);
-    call.out << (json ? report_json(findings).dump(1, ' ', false, Json::error_handler_t::replace) + "\n"
-                      : report_text(findings, options));
+    if (json) {
+        Json all = report_json(findings);
+        if (path) {
+            all["critical_path"] = path_json(*path);
+        }
+        call.out << all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    } else {
+        call.out << report_text(findings, options) + (path ? path_text(*path) : "");
+    }
     write_report_files(call, findings, shown, files);
     if (!call.out.flush()) {
         fail<FileError>("standard output: cannot be written");

@@ -11,7 +11,8 @@ namespace oomb::profiler {
 
 void add_roofline_flags(CLI::App& app, RooflineFlags& flags) {
     app.add_option("--trace", flags.trace,
-                   "of the same run (oomb-train --trace): its FLOPs and bytes, held against the machine")
+                   "of the same run (oomb-train --trace): its FLOPs and bytes, held against the machine, and the "
+                   "critical path of a step")
         ->type_name("FILE");
     app.add_option("--hardware", flags.hardware, "machine or hardware profile that rates are held against")
         ->type_name("NAME|FILE")

@@ -1,25 +1,9 @@
 #include "profiler/report/report.hpp"
 
-#include <fmt/format.h>
-
-#include "runtime/core/units.hpp"
+#include "profiler/report/words.hpp"
 
 namespace oomb::profiler {
 namespace {
-
-constexpr std::size_t kNameWidth = 64;
-
-std::string duration(std::int64_t ns) {
-    return format_duration(static_cast<double>(ns) * 1e-9);
-}
-
-std::string share(std::int64_t part, std::int64_t whole) {
-    return whole > 0 ? fmt::format("{:.1f} %", 100.0 * static_cast<double>(part) / static_cast<double>(whole)) : "";
-}
-
-std::string shortened(std::string_view name) {
-    return name.size() <= kNameWidth ? std::string(name) : std::string(name.substr(0, kNameWidth - 3)) + "...";
-}
 
 std::string row(std::string_view name, std::int64_t ns, std::int64_t whole) {
     return fmt::format("  {:<28}{:>12} {:>9}\n", name, duration(ns), share(ns, whole));
@@ -155,7 +139,42 @@ std::string operation_row(std::string_view name, const OperationSum& sum) {
                        format_bytes_short(sum.copy_bytes));
 }
 
-std::string operations_text(const OperationSums& sums) {
+OperationSum sum_of(const std::map<schedule::Phase, OperationSum>& phases) {
+    OperationSum sum;
+    for (const auto& [phase, part] : phases) {
+        sum += part;
+    }
+    return sum;
+}
+
+// A line per chunk, of more than `rows` those that take longest: kernels in each phase, copies in all.
+std::string chunks_text(const OperationSums& sums, std::size_t rows) {
+    const auto kernel_ns = [&](std::int64_t chunk) { return sum_of(sums.by_chunk.at(chunk)).kernel_ns; };
+    std::vector<std::int64_t> chunks;
+    for (const auto& [chunk, phases] : sums.by_chunk) {
+        chunks.push_back(chunk);
+    }
+    std::stable_sort(chunks.begin(), chunks.end(), [&](auto a, auto b) { return kernel_ns(a) > kernel_ns(b); });
+    chunks.resize(std::min(rows, chunks.size()));
+    std::sort(chunks.begin(), chunks.end());
+    std::string text = fmt::format("\n  {:<32}{:>12}{:>12}{:>12}{:>12}{:>12}\n", "chunks, time of kernels", "fill",
+                                   "forward", "backward", "copies", "bytes");
+    for (const std::int64_t chunk : chunks) {
+        const auto& phases = sums.by_chunk.at(chunk);
+        text += fmt::format("  {:<32}", fmt::format("chunk {}", chunk));
+        for (const auto phase : {schedule::Phase::kFill, schedule::Phase::kForward, schedule::Phase::kBackward}) {
+            text += fmt::format("{:>12}", phases.contains(phase) ? duration(phases.at(phase).kernel_ns) : "");
+        }
+        const OperationSum sum = sum_of(phases);
+        text += fmt::format("{:>12}{:>12}\n", duration(sum.copy_ns), format_bytes_short(sum.copy_bytes));
+    }
+    if (sums.by_chunk.size() > rows) {
+        text += fmt::format("  and {} more chunks, which take less\n", sums.by_chunk.size() - rows);
+    }
+    return chunks.empty() ? "" : text;
+}
+
+std::string operations_text(const OperationSums& sums, std::size_t rows) {
     std::string text = fmt::format("\n  {:<32}{:>10}{:>12}{:>10}{:>12}{:>12}\n", "operations", "kernels", "time",
                                    "copies", "time", "bytes");
     for (const auto& [kind, sum] : sums.by_kind) {
@@ -168,7 +187,7 @@ std::string operations_text(const OperationSums& sums) {
     for (const auto& [layer, sum] : sums.by_layer) {
         text += operation_row(fmt::format("layer {}", layer), sum);
     }
-    return text;
+    return text + chunks_text(sums, rows);
 }
 
 void add_line(std::vector<std::string>& lines, std::int64_t count, std::string_view what) {
@@ -223,7 +242,8 @@ Json operations_json(const OperationSums& sums) {
     Json json = {{"unmarked", operation_json(sums.unmarked)},
                  {"kinds", Json::object()},
                  {"phases", Json::object()},
-                 {"layers", Json::array()}};
+                 {"layers", Json::array()},
+                 {"chunks", Json::array()}};
     for (const auto& [kind, sum] : sums.by_kind) {
         json["kinds"][std::string(schedule::name_of(kind))] = operation_json(sum);
     }
@@ -233,6 +253,12 @@ Json operations_json(const OperationSums& sums) {
     for (const auto& [layer, sum] : sums.by_layer) {
         json["layers"].push_back(operation_json(sum));
         json["layers"].back()["layer"] = layer;
+    }
+    for (const auto& [chunk, phases] : sums.by_chunk) {
+        json["chunks"].push_back({{"chunk", chunk}, {"phases", Json::object()}});
+        for (const auto& [phase, sum] : phases) {
+            json["chunks"].back()["phases"][std::string(schedule::name_of(phase))] = operation_json(sum);
+        }
     }
     return json;
 }
@@ -322,7 +348,7 @@ std::string report_text(const Findings& findings, const ReportOptions& options) 
     text += findings.roofline ? roofline_text(*findings.roofline) : "";
     text += kernels_text(findings.kernels, options.rows);
     if (findings.has_operations()) {
-        text += operations_text(*findings.operations);
+        text += operations_text(*findings.operations, options.rows);
     }
     return text;
 }

@@ -1,5 +1,7 @@
+#include "profiler/analysis/steps.hpp"
 #include "profiler/analysis/window.hpp"
 #include "profiler/report/chrome_trace.hpp"
+#include "profiler/report/difference_report.hpp"
 #include "profiler/report/html_report.hpp"
 #include "profiler/report/report.hpp"
 #include "tests/fuzz/target.hpp"
@@ -40,6 +42,10 @@ void look_at(const std::uint8_t* data, std::size_t size) {
     const oomb::timeline::Interval time = recorded_time(profile);
     html_report(findings, time, time.begin);
     chrome_trace(profile, time.begin, 3);
+    difference_text(difference_of(profile, profile), 9);
+    for (const RecordedStep& step : steps_of(profile)) {
+        overlap_within(profile, step.span);
+    }
 }
 
 }  // namespace

@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include "profiler/analysis/steps.hpp"
 #include "profiler/analysis/sums.hpp"
 #include "profiler/analysis/tracks.hpp"
 #include "profiler/analysis/window.hpp"
 #include "profiler/report/chrome_trace.hpp"
+#include "profiler/report/difference_report.hpp"
 #include "profiler/report/html_report.hpp"
 #include "profiler/report/page_lanes.hpp"
 #include "profiler/report/report.hpp"
@@ -100,6 +102,7 @@ TEST_CASE("work is attributed to the operation that made the call") {
     CHECK(sums->by_layer.size() == 1);
     CHECK(sums->by_layer.at(2) ==
           OperationSum{.kernels = 2, .kernel_ns = 3'000, .copies = 1, .copy_ns = 4'000, .copy_bytes = 4'096});
+    CHECK(sums->by_chunk.at(1).at(Phase::kForward) == sums->by_phase.at(Phase::kForward));
     CHECK(sums->unmarked == OperationSum{.kernels = 2, .kernel_ns = 200});
     CHECK(sums->marks_without_work == 1);
     CHECK(profile.operation_of(11) == operation(Kind::kAttention, Phase::kForward, 1, 2));
@@ -134,8 +137,9 @@ TEST_CASE("the report says device, copies, gaps, kernels, operations and notes")
     const Profile profile = profile_of(marked_records());
     const ReportOptions options;
     const std::string text = report_text(find(profile, options), options);
-    for (const char* part : {"device 0, GPU \"X\"", "host to device", "add(float*)", "attention", "phase forward",
-                             "layer 2", "outside of operations", "recorder: recording cost a lot", "4.0 KiB"}) {
+    for (const char* part :
+         {"device 0, GPU \"X\"", "host to device", "add(float*)", "attention", "phase forward", "layer 2", "chunk 1",
+          "outside of operations", "recorder: recording cost a lot", "4.0 KiB"}) {
         CHECK_MESSAGE(contains(text, part), part, "\n", text);
     }
     CHECK_FALSE(contains(text, "cut off"));
@@ -208,6 +212,10 @@ TEST_CASE("random records of every kind pass through analysis and report") {
         CHECK_FALSE(report_text(find(profile, {}), {}).empty());
         CHECK(Json::accept(chrome_trace(profile, 0, 10).text));
         CHECK_FALSE(html_report(find(profile, {}), recorded_time(profile), recorded_time(profile).begin).empty());
+        CHECK_FALSE(difference_text(difference_of(profile, profile), 9).empty());
+        for (const RecordedStep& step : steps_of(profile)) {
+            CHECK(overlap_within(profile, step.span).total_ns == step.span.end - step.span.begin);
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 """oomb-profile from outside: help, refusals, and `run` of programs that use no GPU."""
 
 import contextlib
-import importlib.util
 import json
 import os
 import re
@@ -11,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from recordings import ROOT, seeds
+
 BIN = Path(os.environ.get("OOMB_BIN") or ROOT / "build/bin")
-spec = importlib.util.spec_from_file_location("seeds", ROOT / "tests/fuzz/seeds.py")
-seeds = importlib.util.module_from_spec(spec)  # writes the format from its document, in another language
-spec.loader.exec_module(seeds)
 needs_recorder = pytest.mark.skipif(not (BIN / "liboomb-profile-injection.so").exists(), reason="built without CUDA")
 
 
@@ -31,7 +28,10 @@ def test_help_of_all_commands():
 
 
 @pytest.mark.parametrize("words, found", [([], "COMMAND"), (["paint"], '"paint"'), (["run"], "COMMAND"), (["report"], "FILE"),
-                                          (["report", "x", "--rows", "0"], "--rows")])
+                                          (["report", "x", "--rows", "0"], "--rows"), (["report", "x", "--step", "1"], "--trace"),
+                                          (["compare"], "two of --plan, --trace and --profile"), (["compare", "a"], "found one recording"),
+                                          (["compare", "a", "b", "--trace", "c"], "leave --plan"),
+                                          (["compare", "--plan", "a"], "found 1")])
 def test_wrong_usage_is_code_2(words, found):
     done = profile(*words)
     assert done.returncode == 2
@@ -92,29 +92,6 @@ def test_a_database_that_cannot_be_written(tmp_path):
         assert done.returncode == 1
         assert str(out) in done.stderr and said in done.stderr
     assert taken.read_text() == "mine"
-
-
-def write_pair(file, identity):
-    seeds.write_profile(file.with_suffix(".profile"))
-    seeds.write_trace(file)
-    file.write_text(file.read_text().replace("0000000000300000", identity))
-
-
-def test_a_recording_beside_a_trace(tmp_path):
-    """The fuzzer's seeds: the one kernel is of operation 0x300000, from 1000 to 2000 ns; the trace says 81,200 ns."""
-    file = tmp_path / "a.trace"
-    write_pair(file, "0000000000300000")
-    words = ["compare", "--trace", file, "--profile", file.with_suffix(".profile")]
-    done = profile(*words, "--json")
-    assert done.returncode == 0, done.stderr
-    total = json.loads(done.stdout)["total"]
-    assert total == {"operations": 1, "trace_ns": 81200, "profile_ns": 1000, "trace_bytes": 4096, "profile_bytes": 0}
-    assert "total" in profile(*words).stdout
-    other = tmp_path / "b.trace"
-    write_pair(other, "0000000000380000")
-    done = profile("compare", "--trace", other, "--profile", file.with_suffix(".profile"))
-    assert done.returncode == 1
-    assert "not the trace of the same run" in done.stderr
 
 
 @needs_recorder
