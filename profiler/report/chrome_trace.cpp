@@ -6,13 +6,14 @@
 #include <map>
 #include <unordered_map>
 
-#include "profiler/analysis/sums.hpp"
+#include "profiler/analysis/call_sums.hpp"
 #include "runtime/core/json.hpp"
 
 namespace oomb::profiler {
 namespace {
 
 constexpr std::int64_t kHostProcess = std::int64_t{1} << 30;  // past every device's number, and viewers hold 31 bits
+constexpr std::int64_t kCallProcess = kHostProcess + 1;
 
 std::string quoted_text(std::string_view text) {
     return Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -47,6 +48,10 @@ class Events {
         add(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":{},"args":{{{}}}}})", track.process,
                         number->second, microseconds(begin_ns - zero_ns_), microseconds(end_ns - begin_ns),
                         quoted_text(name), arguments));
+    }
+    void counter(std::int64_t process, std::string_view name, std::int64_t at_ns, double value) {
+        add(fmt::format(R"({{"ph":"C","pid":{},"ts":{},"name":{},"args":{{"GB/s":{:.3f}}}}})", process,
+                        microseconds(at_ns - zero_ns_), quoted_text(name), value));
     }
     std::string finish() { return R"({"displayTimeUnit":"ms","traceEvents":[)" + text_ + "\n]}\n"; }
 
@@ -121,6 +126,32 @@ std::vector<Range> ranges_of(const Profile& profile) {
     return ranges;
 }
 
+// Driver calls lie within runtime calls of the same thread.
+void add_calls(const Profile& profile, Events& events) {
+    if (!profile.calls.empty()) {
+        events.process(kCallProcess, "CUDA calls");
+    }
+    for (const ApiCall& call : profile.calls) {
+        const std::string result = call.result == 0 ? "" : fmt::format(R"(,"result":{})", call.result);
+        events.slice({kCallProcess, call.thread, 0}, fmt::format("thread {}", call.thread),
+                     call_name(profile.text(call.name)), call.begin_ns, call.end_ns,
+                     fmt::format(R"("correlation":{}{})", call.correlation, result));
+    }
+}
+
+// A value holds from its time on: each sample is drawn at its begin.
+void add_counters(const Profile& profile, Events& events) {
+    for (const Counter& sample : profile.counters) {
+        events.counter(sample.device, counter_title(profile.text(sample.name)), sample.begin_ns,
+                       static_cast<double>(sample.value) / static_cast<double>(sample.end_ns - sample.begin_ns));
+    }
+}
+
+template <class List>
+std::int64_t first_begin_ns(const List& list) {
+    return list.empty() ? kMostNumber : list.front().begin_ns;
+}
+
 }  // namespace
 
 int Lanes::place(std::int64_t begin_ns, std::int64_t end_ns) {
@@ -136,8 +167,8 @@ int Lanes::place(std::int64_t begin_ns, std::int64_t end_ns) {
 std::string chrome_trace(const Profile& profile) {
     const std::vector<Work> work = work_of(profile);
     const std::vector<Range> ranges = ranges_of(profile);
-    const std::int64_t zero = std::min(work.empty() ? kMostNumber : work.front().begin_ns,
-                                       ranges.empty() ? kMostNumber : ranges.front().begin_ns);
+    const std::int64_t zero = std::min({first_begin_ns(work), first_begin_ns(ranges), first_begin_ns(profile.calls),
+                                        first_begin_ns(profile.counters)});
     Events events(zero);
     for (const Device& device : profile.devices) {
         events.process(device.device, fmt::format("device {}, {}", device.device, profile.text(device.name)));
@@ -157,6 +188,8 @@ std::string chrome_trace(const Profile& profile) {
                      fmt::format("thread {} {}", r.thread, profile.text(r.domain)), profile.text(r.name), r.begin_ns,
                      r.end_ns, "");
     }
+    add_calls(profile, events);
+    add_counters(profile, events);
     return events.finish();
 }
 

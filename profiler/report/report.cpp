@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "profiler/report/call_report.hpp"
 #include "runtime/core/units.hpp"
 
 namespace oomb::profiler {
@@ -184,7 +185,13 @@ Json operations_json(const OperationSums& sums) {
 }  // namespace
 
 Findings find(const Profile& profile, const ReportOptions& options) {
-    Findings findings{profile, overlap_of(profile), {}, sums_by_kernel(profile), sums_by_operation(profile)};
+    Findings findings{profile,
+                      overlap_of(profile),
+                      {},
+                      sums_by_kernel(profile),
+                      sums_by_operation(profile),
+                      sums_by_call(profile),
+                      sums_by_counter(profile)};
     for (const DeviceOverlap& overlap : findings.devices) {
         findings.gaps.push_back(longest_gaps(profile, overlap.device, options.rows / 2));
     }
@@ -237,7 +244,8 @@ std::string report_text(const Findings& findings, const ReportOptions& options) 
     if (findings.operations && profile.kinds_match) {
         text += operations_text(*findings.operations);
     }
-    return text;
+    text += calls_text(findings.calls, options.rows);
+    return text + counters_text(findings.counters);
 }
 
 Json report_json(const Findings& findings) {
@@ -265,6 +273,8 @@ Json report_json(const Findings& findings) {
     if (findings.operations && profile.kinds_match) {
         json["operations"] = operations_json(*findings.operations);
     }
+    json["calls"] = calls_json(findings.calls);
+    json["counters"] = counters_json(findings.counters);
     return json;
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "profiler/analysis/call_sums.hpp"
 #include "profiler/analysis/overlap.hpp"
 #include "profiler/analysis/sums.hpp"
 #include "runtime/core/json.hpp"
@@ -20,6 +21,8 @@ struct Findings {
     std::vector<std::vector<Gap>> gaps;  // of each device
     std::vector<NameSum> kernels;
     std::optional<OperationSums> operations;
+    std::vector<NameSum> calls;
+    std::vector<CounterSum> counters;
 };
 Findings find(const Profile& profile, const ReportOptions& options);
 
