@@ -11,9 +11,13 @@ def percent(value, sign=True):
     return "" if value is None else f"{100 * value:{'+' if sign else ''}.2f} %"
 
 
-def judged(value, most):
+def judged(error, most):
     """The number, and whether it is within what it is held to."""
-    return "" if value is None else f"{percent(value)}{'' if abs(value) <= most else ' (missed)'}"
+    return "" if error is None else f"{percent(error)}{'' if abs(error) <= most else ' (missed)'}"
+
+
+def judged_cost(cost):
+    return f"{percent(cost)}{'' if cost <= MOST['overhead'] else ' (missed)'}"
 
 
 def gib(value):
@@ -49,7 +53,7 @@ def time_rows(contexts):
         yield [name, gib(c["plan"].get("peak_bytes")), gib(c["peak"]), judged(relative(c["plan"].get("peak_bytes"), c["peak"]), MOST["memory"]),
                seconds(c["plan"].get("seconds")), seconds(c["measured"]), judged(relative(c["plan"].get("seconds"), c["measured"]), MOST["unseen"]),
                judged(c["record"].get("replay_error"), MOST["replay"]),
-               f"{seconds(c['in_hbm'])}{', ' + judged(c['overhead'], MOST['overhead']) if c['overhead'] is not None else ''}"]
+               f"{seconds(c['in_hbm'])}{', ' + judged_cost(c['overhead']) if c['overhead'] is not None else ''}"]
 
 
 def hidden_rows(contexts):
@@ -77,7 +81,7 @@ def hog_lines(hog):
                    [[name, seconds(run["median_seconds"]), percent(run["hidden_share"], sign=False), f"`{run['gradients_sha256'][:16]}`", repr(run["loss"])]
                     for name, run in (("alone", hog["alone"]), ("beside copy_hog", hog["beside"]))]
                    + [["told by the simulator", seconds(hog["told_seconds"]), percent(hog["told_hidden_share"], sign=False), "", ""]]),
-            f"Slower by {percent(hog['beside']['median_seconds'] / hog['alone']['median_seconds'] - 1)}; the simulator's factor is off by "
+            f"The step takes {percent(hog['beside']['median_seconds'] / hog['alone']['median_seconds'] - 1)} longer; the simulator's factor is off by "
             f"{judged(hog['told_error'], MOST['replay'])}. Gradients, norm and loss of both runs are {'the same, bit for bit' if hog['same_gradients'] else 'NOT the same'}.", ""]
 
 

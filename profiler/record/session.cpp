@@ -240,15 +240,22 @@ class Session::Recorder {
             if (Clock::now() >= next_flush_) {
                 flush_period();
             }
-            if (kinds_->is_off() && (exchange().pool.taken() == 0 || Clock::now() >= drained_at_)) {
+            if (kinds_->is_off() && is_drained()) {
                 conclude();
             }
         }
     }
 
+    // CUPTI holds no buffer, and has not brought one for a while: one more would come late.
+    bool is_drained() const {
+        constexpr std::chrono::milliseconds kQuiet{500};
+        const Clock::time_point now = Clock::now();
+        return now >= drained_at_ || (exchange().pool.taken() == 0 && now >= last_arrival_ + kQuiet);
+    }
+
     // Until something arrived or is due. True: the session is to end.
     bool wait() {
-        Clock::time_point next = std::min(next_flush_, counters_.due());
+        Clock::time_point next = failure_ ? next_flush_ : std::min(next_flush_, counters_.due());
         for (const std::optional<Clock::time_point>& border : {begin_at_, end_at_}) {
             next = std::min(next, border.value_or(next));
         }
@@ -273,8 +280,8 @@ class Session::Recorder {
             kinds_->off();
         }
         if (kinds_->is_off() && !std::exchange(draining_, true)) {
-            drained_at_ = Clock::now() + kMostDrain;
-            next_flush_ = Clock::now();
+            last_arrival_ = next_flush_ = Clock::now();
+            drained_at_ = last_arrival_ + kMostDrain;
             guarded([&] { counters_.stop(); });
         }
     }
@@ -301,6 +308,7 @@ class Session::Recorder {
             const std::lock_guard lock(exchange().mutex);
             list.swap(exchange().completed);
         }
+        last_arrival_ = list.empty() ? last_arrival_ : Clock::now();
         for (const CompletedBuffer& done : list) {
             if (!failure_) {
                 guarded([&] { decoder_->decode_buffer(done.buffer, done.valid_bytes); });
@@ -352,7 +360,7 @@ class Session::Recorder {
     Clock::time_point next_flush_ = Clock::now() + options_.period;
     std::optional<Clock::time_point> begin_at_, end_at_;  // of a window of time, as long as they are to come
     bool draining_ = false;                               // the window is over, work of it may still run
-    Clock::time_point drained_at_;
+    Clock::time_point drained_at_, last_arrival_;
     Counters counters_{sink_, [this](const std::string& text) { note(text); }};
     std::thread worker_;
 };

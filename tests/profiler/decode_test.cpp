@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/core/error.hpp"
+#include "tests/profiler/activity_buffers.hpp"
 
 // After cupti.h: structs of older versions.
 #include <cupti_activity_deprecated.h>
@@ -16,45 +17,6 @@ namespace oomb::profiler {
 namespace {
 
 constexpr std::uint32_t kNow = 130001, kBefore = 120800;
-
-// Holds what a decoder gives, and resolves its names.
-struct Collector {
-    std::vector<Record> records;
-    std::vector<std::string> names{""};
-
-    RecordSink sink() {
-        return {[this](const Record& record) { records.push_back(record); },
-                [this](std::string_view text) {
-                    names.emplace_back(text);
-                    return static_cast<StringId>(names.size() - 1);
-                }};
-    }
-};
-
-template <class T>
-T zeroed(CUpti_ActivityKind kind) {
-    T record;
-    std::memset(&record, 0, sizeof record);
-    record.kind = kind;
-    return record;
-}
-
-// A buffer as CUPTI fills it: records of the current version behind one another.
-class Buffer {
-  public:
-    template <class T>
-    Buffer& add(const T& record) {
-        std::memcpy(bytes_.data() + size_, &record, sizeof record);
-        size_ += sizeof record;
-        return *this;
-    }
-    std::uint8_t* data() { return bytes_.data(); }
-    std::size_t size() const { return size_; }
-
-  private:
-    std::vector<std::uint8_t> bytes_ = std::vector<std::uint8_t>(std::size_t{1} << 14);
-    std::size_t size_ = 0;
-};
 
 // The struct as it lies in a buffer, with what is no part of it set to ones: who reads past its end sees that.
 template <class T>
@@ -309,51 +271,6 @@ TEST_CASE("only correlations with operations are kept") {
     buffer.add(correlation);
     Decoder(kNow, theirs.sink()).decode_buffer(buffer.data(), buffer.size());
     CHECK(theirs.records.empty());
-}
-
-TEST_CASE("calls are kept where they are asked for, by the names that CUPTI has for them") {
-    auto launch = zeroed<CUpti_ActivityAPI>(CUPTI_ACTIVITY_KIND_RUNTIME);
-    launch.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000;
-    launch.start = 100;
-    launch.end = 130;
-    launch.threadId = 7;
-    launch.correlationId = 9;
-    launch.returnValue = 1;
-    auto unknown = zeroed<CUpti_ActivityAPI>(CUPTI_ACTIVITY_KIND_DRIVER);
-    unknown.cbid = 1'000'000;
-    Buffer buffer;
-    buffer.add(launch).add(unknown);
-    Collector none, calls;
-    Decoder(kNow, none.sink()).decode_buffer(buffer.data(), buffer.size());
-    CHECK(none.records.empty());
-    Decoder(kNow, calls.sink(), true).decode_buffer(buffer.data(), buffer.size());
-    REQUIRE(calls.records.size() == 2);
-    CHECK(calls.records[0] == Record(ApiCall{.begin_ns = 100,
-                                             .end_ns = 130,
-                                             .kind = ApiKind::kRuntime,
-                                             .thread = 7,
-                                             .correlation = 9,
-                                             .name = 1,
-                                             .result = 1}));
-    CHECK(calls.names[1] == "cudaLaunchKernel_v7000");
-    CHECK(calls.records[1] == Record(ApiCall{.kind = ApiKind::kDriver}));
-}
-
-TEST_CASE("markers before a window are left out, and their names with them") {
-    auto marker = zeroed<CUpti_ActivityMarker2>(CUPTI_ACTIVITY_KIND_MARKER);
-    marker.flags = CUPTI_ACTIVITY_FLAG_MARKER_START;
-    marker.name = "range";
-    Buffer buffer;
-    for (const std::uint64_t time : {499, 500, 501}) {
-        marker.timestamp = time;
-        buffer.add(marker);
-    }
-    Collector collector;
-    Decoder decoder(kNow, collector.sink());
-    decoder.keep_markers_from(500);
-    decoder.decode_buffer(buffer.data(), buffer.size());
-    CHECK(collector.records.size() == 2);
-    CHECK(collector.names.size() == 3);
 }
 
 TEST_CASE("numbers that a field cannot say become 'not known'") {
