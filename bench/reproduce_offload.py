@@ -136,7 +136,7 @@ def measure_context(programs, arguments, context, parts, row, keep):
     steps, pairs = CONTEXTS[context]
     flags = [*(arguments.step or STEP).split(), *ON_HOST.split(), "--model", arguments.model, "--context", arguments.tokens or context]
     hardware = ["--hardware", arguments.hardware] if arguments.hardware else []
-    row["command"] = " ".join(["oomb-train", *flags, "--steps", str(steps)])
+    row["command"] = " ".join(["oomb-train", *flags, "--steps", str(steps)]).replace(f"{ROOT}/", "")
     with tempfile.TemporaryDirectory(dir=arguments.scratch) as name:
         folder = Path(name)
         for part in parts:
