@@ -3,8 +3,8 @@
 //
 //     copy_hog [MIB [DIRECTIONS]]
 //
-// MIB: size of a copy, 64 if not given; DIRECTIONS: both, in (host to device) or out. Prints "ready" when it copies, and
-// at the end what it moved as JSON: bytes per second of each direction.
+// MIB: size of a copy, 64 if not given; DIRECTIONS: both, in (host to device) or out. Prints "ready" when it copies,
+// and at the end what it moved as JSON: bytes per second of each direction.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
