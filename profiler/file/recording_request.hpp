@@ -24,10 +24,10 @@ std::string to_text(const StepRange& steps);
 
 // The part of a program's life that is recorded; without any of these all of it.
 struct RecordingWindow {
-    double start_after_seconds = 0;  // from the recorder's start, CUDA's first call
-    std::optional<double> seconds;   // then for so long
-    std::optional<StepRange> steps;  // or: from the begin of one step to the end of another
-    std::string step_range;          // steps are NVTX ranges of this name, counted; empty: those of oomb-train
+    double start_after_seconds = 0;       // from the recorder's start, CUDA's first call
+    std::optional<double> seconds = {};   // then for so long
+    std::optional<StepRange> steps = {};  // or: from the begin of one step to the end of another
+    std::string step_range = {};          // steps are NVTX ranges of this name, counted; empty: those of oomb-train
     bool operator==(const RecordingWindow&) const = default;
 
     bool begins_late() const { return start_after_seconds > 0 || steps.has_value(); }
@@ -38,7 +38,7 @@ struct RecordingRequest {
     bool operations = false;  // attribute work to operations (docs/profile-format.md); CUDA calls are recorded for that
     bool calls = false;       // write every call of CUDA's runtime and driver
     bool counters = false;    // sample PCIe and memory traffic
-    RecordingWindow window;
+    RecordingWindow window = {};
     bool operator==(const RecordingRequest&) const = default;
 };
 

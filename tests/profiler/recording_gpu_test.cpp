@@ -294,11 +294,10 @@ TEST_CASE("injected: counters beside the records, or one line about why there ar
 
 TEST_CASE("linked: a window of steps, closed while the program goes on") {
     const TemporaryPath out;
-    Session session(
-        {.out = out.get(),
-         .program = "test",
-         .command = "test",
-         .request = {.operations = true, .window = {.seconds = {}, .steps = StepRange{2, 3}, .step_range = ""}}});
+    Session session({.out = out.get(),
+                     .program = "test",
+                     .command = "test",
+                     .request = {.operations = true, .window = {.steps = StepRange{2, 3}}}});
     do_steps(5, StepRanges::kNumbered);
     do_for_seconds(static_cast<int>(Session::kMostDrain.count()) + 1);  // the file is closed by then, whatever happens
     const Profile before = read_profile(out.get());
