@@ -7,11 +7,11 @@ CMAKE := build/env/bin/cmake
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: help setup build demo test asan lint fuzz bench clean
+.PHONY: help setup build demo test asan lint fuzz bench reproduce-offload clean
 .DEFAULT_GOAL := help
 
 help: ## list what there is
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
 	@echo '  PRESET=cpu|cuda|asan|ci and JOBS=N may be given; the programs end up in build/bin'
 
 setup: ## system packages, Python environment (only what is missing)
@@ -44,6 +44,12 @@ fuzz: ## throw damaged files at every reader, FUZZ_SECONDS each (60)
 bench: setup ## build and run the benchmarks; results in build/bench
 	@$(CMAKE) --preset $(PRESET)
 	@$(CMAKE) --build --preset $(PRESET) --parallel $(JOBS) --target bench
+
+reproduce-offload: PRESET := $(if $(CI),ci,cuda)
+reproduce-offload: setup ## on a GPU: a 7B step with every page on the host, predicted and measured (CONTEXTS=32K,64K)
+	@$(CMAKE) --preset $(PRESET)
+	@$(CMAKE) --build --preset $(PRESET) --parallel $(JOBS) --target oomb-plan oomb-train oomb-profile copy_hog
+	@build/env/bin/python bench/reproduce_offload.py --bin build/bin $(if $(CONTEXTS),--contexts $(CONTEXTS))
 
 clean: ## remove build/ (the Python environment lies outside and stays)
 	rm -rf build

@@ -13,6 +13,7 @@ readings, medians, the commands, the machine.
 import argparse
 import json
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -61,6 +62,9 @@ ROWS = {
 
 
 def gpu_state():
+    """One line; empty where there is no driver."""
+    if not shutil.which("nvidia-smi"):
+        return ""
     fields = "name,driver_version,clocks.sm,power.draw,temperature.gpu"
     found = subprocess.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"], capture_output=True, text=True)
     return found.stdout.strip()

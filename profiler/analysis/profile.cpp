@@ -82,6 +82,17 @@ void ProfileBuilder::add(Record record) {
             p.losses.dropped_records = add_clamped(p.losses.dropped_records, r.dropped_records);
             p.losses.unreadable_bytes = add_clamped(p.losses.unreadable_bytes, r.unreadable_bytes);
         }
+        // Those of which the time is not known had not returned: nothing is lost with them.
+        void operator()(const ApiCall& r) {
+            if (r.begin_ns > 0 && r.end_ns >= r.begin_ns) {
+                p.calls.push_back(r);
+            }
+        }
+        void operator()(const Counter& r) {
+            if (r.end_ns > r.begin_ns) {
+                p.counters.push_back(r);
+            }
+        }
         void operator()(const Note& r) { p.notes.emplace_back(p.text(r.text)); }
     };
     std::visit(Take{profile_}, record);
@@ -102,6 +113,8 @@ Profile ProfileBuilder::finish(SessionHeader header, const FileFaults& file) {
     sort_by_time(p.markers);
     sort_by_begin(p.synchronizations);
     sort_by_begin(p.overheads);
+    sort_by_begin(p.calls);
+    sort_by_begin(p.counters);
     // A driver call within a runtime call has its correlation, and is marked once more.
     const auto less = [](const OperationMark& a, const OperationMark& b) { return a.correlation < b.correlation; };
     const auto same = [](const OperationMark& a, const OperationMark& b) { return a.correlation == b.correlation; };

@@ -36,6 +36,8 @@ struct Profile {
     std::vector<Marker> markers;
     std::vector<Synchronization> synchronizations;
     std::vector<Overhead> overheads;
+    std::vector<ApiCall> calls;        // that ended
+    std::vector<Counter> counters;     // samples that cover a time
     std::vector<OperationMark> marks;  // by correlation, each once
     std::vector<std::string> strings;  // by StringId; 0 is empty
     std::vector<std::string> notes;

@@ -31,6 +31,8 @@ void keep_window(Profile& profile, const timeline::Interval& window) {
     };
     std::erase_if(profile.kernels, begins_outside);
     std::erase_if(profile.copies, begins_outside);
+    std::erase_if(profile.calls, begins_outside);
+    std::erase_if(profile.counters, begins_outside);
     std::erase_if(profile.memsets, begins_outside);
     std::erase_if(profile.synchronizations, begins_outside);
     std::erase_if(profile.overheads, begins_outside);

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "profiler/file/injection_words.hpp"
 #include "runtime/core/error.hpp"
 
 namespace oomb::profiler {
@@ -65,10 +64,11 @@ Recorder find_recorder() {
 }
 
 std::vector<std::string> recorder_environment(const Recorder& recorder, const std::filesystem::path& out,
-                                              bool operations) {
-    return {"CUDA_INJECTION64_PATH=" + recorder.injection.string(), "NVTX_INJECTION64_PATH=" + recorder.cupti.string(),
-            std::string(kOutWord) + "=" + std::filesystem::absolute(out).string(),
-            std::string(kOperationsWord) + "=" + (operations ? "1" : "0")};
+                                              const RecordingRequest& request) {
+    std::vector<std::string> words = environment_of(request, out);
+    words.push_back("CUDA_INJECTION64_PATH=" + recorder.injection.string());
+    words.push_back("NVTX_INJECTION64_PATH=" + recorder.cupti.string());
+    return words;
 }
 
 int run_command(const std::vector<std::string>& command, const std::vector<std::string>& environment) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "profiler/file/recording_request.hpp"
+
 namespace oomb::profiler {
 
 // The shared library that a CUDA program loads at its first call (CUDA_INJECTION64_PATH), and CUPTI's, to which its
@@ -18,7 +20,7 @@ Recorder find_recorder();
 
 // Words of the environment: NAME=VALUE.
 std::vector<std::string> recorder_environment(const Recorder& recorder, const std::filesystem::path& out,
-                                              bool operations);
+                                              const RecordingRequest& request);
 
 // Runs it, with these words over this program's environment, and waits. SIGINT goes to it alone (a terminal sends it to
 // both); SIGTERM is passed on. Returns its exit code, or 128 + the number of the signal that ended it; 127 where there

@@ -14,12 +14,14 @@ constexpr const char* kDescription =
     "synchronisation, NVTX ranges. The program is not changed; the CUDA driver loads the recorder into it.";
 constexpr const char* kFooter =
     "Each process that uses CUDA writes a file: the first FILE, others FILE.<process>.\n"
+    "With --seconds or --steps recording ends before the program does; the file is whole within seconds after that.\n"
     "Exit code: that of COMMAND, 128 + N when signal N ended it; 1 when COMMAND did well but nothing was recorded; 2 "
     "wrong\n"
     "usage; 126, 127 COMMAND cannot be run.\n"
     "\n"
     "Example:\n"
-    "  oomb-profile run --out step.profile -- python train.py --steps 3\n";
+    "  oomb-profile run --out step.profile -- python train.py --steps 3\n"
+    "  oomb-profile run --steps 3:4 --step-range step -- python train.py    # torch.cuda.nvtx.range_push(\"step\")\n";
 
 // FILE.<process> of further processes.
 std::vector<std::filesystem::path> further_files(const std::filesystem::path& out) {
@@ -53,10 +55,10 @@ void require_free(const std::filesystem::path& out) {
 
 struct Outcome {
     std::string text;
-    bool recorded = false;  // the recorder was at work
+    bool recorded = false;  // the recorder was at work, in the window too
 };
 
-Outcome outcome_of(const std::filesystem::path& path) try {
+Outcome outcome_of(const std::filesystem::path& path, const RecordingWindow& window) try {
     const Profile profile = read_profile(path);
     std::string text = fmt::format("oomb-profile: {}: {} kernels, {} copies, {}\n", path.string(),
                                    format_count(std::ssize(profile.kernels)), format_count(std::ssize(profile.copies)),
@@ -65,22 +67,44 @@ Outcome outcome_of(const std::filesystem::path& path) try {
         text += fmt::format("oomb-profile: note: {}\n", line);
     }
     // Where the recorder could not begin, it leaves its reason and no time of beginning.
-    return {text, profile.header.begin_ns != 0};
+    const bool has_work = !profile.kernels.empty() || !profile.copies.empty() || !profile.memsets.empty();
+    return {text, profile.header.begin_ns != 0 && (has_work || window.everything())};
 } catch (const Error& error) {
     return {fmt::format("oomb-profile: {}\n", error.what())};
 }
 
 // Tells of every file of the run; whether any holds a recording.
-bool tell_outcomes(const std::filesystem::path& out, std::ostream& err) {
+bool tell_outcomes(const std::filesystem::path& out, const RecordingWindow& window, std::ostream& err) {
     std::vector<std::filesystem::path> files = further_files(out);
     files.insert(files.begin(), out);
     bool recorded = false;
     for (const std::filesystem::path& file : files) {
-        const Outcome outcome = outcome_of(file);
+        const Outcome outcome = outcome_of(file, window);
         err << outcome.text;
         recorded = recorded || outcome.recorded;
     }
     return recorded;
+}
+
+void add_request_flags(CLI::App& app, RecordingRequest& request, std::string& steps) {
+    RecordingWindow& window = request.window;
+    app.add_option("--seconds", window.seconds, "record for so long, from CUDA's start or --start-after on")
+        ->type_name("S");
+    app.add_option("--start-after", window.start_after_seconds, "begin so many seconds after CUDA's start")
+        ->type_name("S");
+    app.add_option("--steps", steps, "record from the begin of step A to the end of step B, counted from 1")
+        ->type_name("A:B");
+    app.add_option(
+           "--step-range", window.step_range,
+           "steps are the NVTX ranges of this name, counted from CUDA's start on; without it those of oomb-train")
+        ->type_name("NAME");
+    app.add_flag("--operations", request.operations,
+                 "for oomb-train: also say which operation of the schedule each kernel and copy belongs to; CUDA calls "
+                 "are recorded for that");
+    app.add_flag("--api", request.calls, "also record every call of CUDA's runtime and driver");
+    app.add_flag(
+        "--counters", request.counters,
+        "also sample bytes over PCIe and of GPU memory every millisecond; the driver may fix clocks meanwhile");
 }
 
 }  // namespace
@@ -88,19 +112,22 @@ bool tell_outcomes(const std::filesystem::path& out, std::ostream& err) {
 ExitCode run(const Call& call) {
     CLI::App app(kDescription, call.program);
     std::string out = "oomb.profile";
-    bool operations = false;
+    RecordingRequest request;
+    std::string steps;
     std::vector<std::string> command;
     prepare_command_line(app, kFooter);
     app.add_option("--out", out, "the recording; must not exist")->type_name("FILE")->capture_default_str();
-    app.add_flag("--operations", operations,
-                 "for oomb-train: also say which operation of the schedule each kernel and copy belongs to; every CUDA "
-                 "call is recorded for that");
+    add_request_flags(app, request, steps);
     app.add_option("COMMAND", command, "the program and its arguments, after --")->type_name("")->required();
     if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
     }
+    if (!steps.empty()) {
+        request.window.steps = parse_steps("--steps", steps);
+    }
+    check_request(request);
     require_free(out);
-    const int code = run_command(command, recorder_environment(find_recorder(), out, operations));
+    const int code = run_command(command, recorder_environment(find_recorder(), out, request));
     if (code == 126 || code == 127) {
         call.err << fmt::format("{}: {}: {}\n", call.program, command[0],
                                 code == 127 ? "no such program" : "cannot be run");
@@ -112,7 +139,7 @@ ExitCode run(const Call& call) {
             call.program, command[0]);
         return code == 0 ? ExitCode::kFailed : static_cast<ExitCode>(code);
     }
-    const bool recorded = tell_outcomes(out, call.err);
+    const bool recorded = tell_outcomes(out, request.window, call.err);
     return code == 0 && !recorded ? ExitCode::kFailed : static_cast<ExitCode>(code);
 }
 

@@ -143,9 +143,10 @@ void ProfileReader::read_header() {
     if (found < head.size()) {
         fail<FileError>("{}: ends within its first {} bytes: nothing was recorded", path_.string(), head.size());
     }
-    if (const std::uint32_t version = word_at(head, kProfileMagic.size()); version != kProfileVersion) {
-        fail<FileError>("{}: format version {}, this program reads {}; read it with the version that wrote it",
-                        path_.string(), version, kProfileVersion);
+    if (const std::uint32_t version = word_at(head, kProfileMagic.size());
+        version < kOldestProfileVersion || version > kProfileVersion) {
+        fail<FileError>("{}: format version {}, this program reads {} to {}; read it with the version that wrote it",
+                        path_.string(), version, kOldestProfileVersion, kProfileVersion);
     }
     BlockHeader header;
     if (read_block(header) != Block::kRead || header.kind != BlockKind::kHeader) {

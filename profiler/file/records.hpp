@@ -54,6 +54,8 @@ enum class OverheadKind : std::uint8_t {
 };
 std::string_view name_of(OverheadKind kind);
 
+enum class ApiKind : std::uint8_t { kRuntime, kDriver };
+
 // Where on a device something ran.
 struct Place {
     std::uint32_t device = 0, context = 0, stream = 0;
@@ -162,9 +164,28 @@ struct Note {
     bool operator==(const Note&) const = default;
 };
 
-// The order is that of the tags in the file: append only.
+// A call of CUDA's runtime or driver. A driver call within a runtime call has its correlation.
+struct ApiCall {
+    std::int64_t begin_ns = 0, end_ns = 0;
+    ApiKind kind = ApiKind::kRuntime;
+    std::uint32_t thread = 0, correlation = 0;
+    StringId name = 0;         // as CUPTI has it: "cudaLaunchKernel_v7000"
+    std::uint32_t result = 0;  // cudaError_t or CUresult; 0: done
+    bool operator==(const ApiCall&) const = default;
+};
+
+// What a counter of the hardware counted from begin to end.
+struct Counter {
+    std::int64_t begin_ns = 0, end_ns = 0;
+    std::uint32_t device = 0;
+    StringId name = 0;  // as CUPTI has it: "pcie__read_bytes.sum"
+    std::int64_t value = 0;
+    bool operator==(const Counter&) const = default;
+};
+
+// The order is that of the tags in the file: append only. Version 1 of the format ends with Note.
 using Record = std::variant<StringRecord, Device, Kernel, Copy, Memset, Memory, Marker, Synchronization, Overhead,
-                            OperationMark, Losses, Note>;
+                            OperationMark, Losses, Note, ApiCall, Counter>;
 
 // How many values an enumeration has.
 template <class E>
@@ -179,6 +200,8 @@ template <>
 inline constexpr int kValues<SynchronizationKind> = 5;
 template <>
 inline constexpr int kValues<OverheadKind> = 10;
+template <>
+inline constexpr int kValues<ApiKind> = 2;
 
 // The fields in file order; `R` is a record, const or not. A StringRecord's text is not among them.
 template <class R>
@@ -213,8 +236,12 @@ auto fields(R& r) {
         return std::tie(r.correlation, r.operation);
     } else if constexpr (std::is_same_v<T, Losses>) {
         return std::tie(r.dropped_records, r.unreadable_bytes);
-    } else {
+    } else if constexpr (std::is_same_v<T, Note>) {
         return std::tie(r.text);
+    } else if constexpr (std::is_same_v<T, ApiCall>) {
+        return std::tie(r.begin_ns, r.end_ns, r.kind, r.thread, r.correlation, r.name, r.result);
+    } else {
+        return std::tie(r.begin_ns, r.end_ns, r.device, r.name, r.value);
     }
 }
 

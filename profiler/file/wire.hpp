@@ -16,7 +16,8 @@
 namespace oomb::profiler {
 
 inline constexpr std::string_view kProfileMagic = "OOMBPROF";
-inline constexpr std::uint32_t kProfileVersion = 1;
+inline constexpr std::uint32_t kProfileVersion = 2;  // written; 1 has fewer kinds of records and is read too
+inline constexpr std::uint32_t kOldestProfileVersion = 1;
 inline constexpr std::size_t kFileHeader_bytes = 16;   // magic, version, zero
 inline constexpr std::size_t kBlockHeader_bytes = 16;  // kind, payload bytes, records, checksum; 32 bits each
 inline constexpr std::size_t kMostBlock_bytes = std::size_t{4} << 20;

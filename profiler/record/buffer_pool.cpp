@@ -39,4 +39,9 @@ std::size_t BufferPool::buffers() const {
     return all_.size();
 }
 
+std::size_t BufferPool::taken() const {
+    const std::lock_guard lock(mutex_);
+    return all_.size() - free_.size();
+}
+
 }  // namespace oomb::profiler

@@ -29,6 +29,7 @@ class BufferPool {
 
     std::size_t buffer_bytes() const { return options_.buffer_bytes; }
     std::size_t buffers() const;  // made so far
+    std::size_t taken() const;    // and not given back
 
   private:
     void make_one();

@@ -87,7 +87,8 @@ OverheadKind overhead_kind(CUpti_ActivityOverheadKind kind) {
 
 }  // namespace
 
-Decoder::Decoder(std::uint32_t cupti_version, RecordSink sink) : version_(cupti_version), sink_(std::move(sink)) {
+Decoder::Decoder(std::uint32_t cupti_version, RecordSink sink, bool calls)
+    : version_(cupti_version), sink_(std::move(sink)), calls_(calls) {
     if (version_ < kOldestCupti) {
         fail<UnsupportedError>("CUPTI {} is older than {}, the oldest whose records this recorder reads", version_,
                                kOldestCupti);
@@ -130,6 +131,9 @@ void Decoder::decode(const CUpti_Activity& activity) {
             return overhead(activity);
         case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
             return external_correlation(activity);
+        case CUPTI_ACTIVITY_KIND_RUNTIME:
+        case CUPTI_ACTIVITY_KIND_DRIVER:
+            return call(activity);
         default:
             return;
     }
@@ -216,6 +220,9 @@ void Decoder::memory(const CUpti_Activity& activity) {
 
 void Decoder::marker(const CUpti_Activity& activity) {
     const auto from = as<CUpti_ActivityMarker2>(activity);
+    if (number(from.timestamp) < markers_from_ns_) {
+        return;
+    }
     const auto flags = static_cast<std::uint32_t>(from.flags);
     const MarkerKind kind = (flags & CUPTI_ACTIVITY_FLAG_MARKER_START) != 0 ? MarkerKind::kBegin
                             : (flags & CUPTI_ACTIVITY_FLAG_MARKER_END) != 0 ? MarkerKind::kEnd
@@ -256,6 +263,26 @@ void Decoder::external_correlation(const CUpti_Activity& activity) {
     if (from.externalKind == kOperationCorrelation) {
         sink_.add(OperationMark{.correlation = from.correlationId, .operation = from.externalId});
     }
+}
+
+void Decoder::call(const CUpti_Activity& activity) {
+    if (!calls_) {
+        return;
+    }
+    const auto from = as<CUpti_ActivityAPI>(activity);
+    const bool of_driver = from.kind == CUPTI_ACTIVITY_KIND_DRIVER;
+    const char* name = nullptr;
+    if (cuptiGetCallbackName(of_driver ? CUPTI_CB_DOMAIN_DRIVER_API : CUPTI_CB_DOMAIN_RUNTIME_API, from.cbid, &name) !=
+        CUPTI_SUCCESS) {
+        name = nullptr;
+    }
+    sink_.add(ApiCall{.begin_ns = number(from.start),
+                      .end_ns = number(from.end),
+                      .kind = of_driver ? ApiKind::kDriver : ApiKind::kRuntime,
+                      .thread = from.threadId,
+                      .correlation = from.correlationId,
+                      .name = intern(name),
+                      .result = from.returnValue});
 }
 
 StringId Decoder::intern(const char* text) {

@@ -22,8 +22,11 @@ struct RecordSink {
 
 class Decoder {
   public:
-    // Throws UnsupportedError for a version before kOldestCupti.
-    Decoder(std::uint32_t cupti_version, RecordSink sink);
+    // `calls`: those of the runtime and the driver are kept. Throws UnsupportedError for a version before kOldestCupti.
+    Decoder(std::uint32_t cupti_version, RecordSink sink, bool calls = false);
+
+    // Markers before are left out from now on: of a program that waits for its window.
+    void keep_markers_from(std::int64_t time_ns) { markers_from_ns_ = time_ns; }
 
     // A buffer as CUPTI completes it. What its iterator refuses is counted as unreadable, in bytes.
     void decode_buffer(std::uint8_t* buffer, std::size_t valid_bytes);
@@ -43,10 +46,13 @@ class Decoder {
     void synchronization(const CUpti_Activity& activity);
     void overhead(const CUpti_Activity& activity);
     void external_correlation(const CUpti_Activity& activity);
+    void call(const CUpti_Activity& activity);
     StringId intern(const char* text);
 
     std::uint32_t version_;
     RecordSink sink_;
+    bool calls_;
+    std::int64_t markers_from_ns_ = 0;
     std::int64_t unreadable_bytes_ = 0;
 };
 

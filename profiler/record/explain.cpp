@@ -1,5 +1,6 @@
 #include "profiler/record/explain.hpp"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 namespace oomb::profiler {
@@ -48,6 +49,20 @@ std::string reason(CUptiResult result, const Versions& versions) {
 }
 
 }  // namespace
+
+Versions versions_here() {
+    Versions versions;
+    cuptiGetVersion(&versions.cupti);
+    void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    int version = 0;
+    if (driver != nullptr) {
+        if (auto* get = reinterpret_cast<CUresult (*)(int*)>(dlsym(driver, "cuDriverGetVersion")); get != nullptr) {
+            get(&version);
+        }
+    }
+    versions.driver = version;
+    return versions;
+}
 
 std::string cuda_version_text(std::int64_t version) {
     return fmt::format("{}.{}", version / 1000, version % 1000 / 10);

@@ -14,6 +14,9 @@ struct Versions {
     std::int64_t driver = 0;  // newest CUDA that the driver runs, 13000; 0: not known
 };
 
+// Of this process. CUDA's programs load the driver by name, and so does this: nothing here links against one.
+Versions versions_here();
+
 // A line without a newline. `call` is what was asked of CUPTI.
 std::string explain(CUptiResult result, std::string_view call, const Versions& versions);
 

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "profiler/file/injection_words.hpp"
 #include "profiler/file/profile_writer.hpp"
 #include "profiler/record/session.hpp"
 #include "runtime/core/error.hpp"
@@ -55,13 +54,12 @@ void name_by_process(SessionOptions& options) {
 }
 
 SessionOptions options_of_environment() {
-    const char* out = std::getenv(kOutWord);
-    const char* operations = std::getenv(kOperationsWord);
+    const ReceivedRequest received = request_of_environment([](const char* name) { return std::getenv(name); });
     const BuildInfo& build = build_info();
-    SessionOptions options{.out = out == nullptr ? "oomb.profile" : out,
+    SessionOptions options{.out = received.out,
                            .program = fmt::format("oomb-profile {} ({})", build.version, build.commit),
                            .command = command_of_this_process(),
-                           .operations = operations != nullptr && std::string_view(operations) == "1"};
+                           .request = received.request};
     if (std::filesystem::exists(options.out)) {  // another process of the same run was first
         name_by_process(options);
     }
@@ -91,13 +89,16 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
     if (session != nullptr) {
         return 1;
     }
-    SessionOptions options = options_of_environment();
+    SessionOptions options;
     try {
+        options = options_of_environment();
         session = make_session(options);
         std::atexit(at_exit);
     } catch (const std::exception& error) {
         std::fputs(fmt::format("oomb-profile: not recorded: {}\n", error.what()).c_str(), stderr);
-        leave_note(options, error.what());
+        if (!options.out.empty()) {
+            leave_note(options, error.what());
+        }
     }
     return 1;
 }

@@ -3,48 +3,26 @@
 #include <cupti.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <generated_nvtx_meta.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <condition_variable>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <thread>
 #include <utility>
 
-#include "profiler/record/buffer_pool.hpp"
+#include "profiler/record/counter_sampler.hpp"
 #include "profiler/record/decode.hpp"
+#include "profiler/record/exchange.hpp"
 #include "profiler/record/explain.hpp"
+#include "profiler/record/listener.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/units.hpp"
 #include "runtime/trace/names.hpp"
-#include "runtime/trace/operation_marks.hpp"
 
 namespace oomb::profiler {
 namespace {
-
-struct CompletedBuffer {
-    std::uint8_t* buffer = nullptr;
-    std::size_t valid_bytes = 0;
-};
-
-// What CUPTI's callbacks reach, which know of no object: made once and never destroyed, for they may come as late as
-// the driver's own end.
-struct Exchange {
-    BufferPool pool{BufferPool::Options{}};
-    std::mutex mutex;
-    std::condition_variable arrived;
-    std::vector<CompletedBuffer> completed;
-    bool stopping = false;
-    bool in_use = false;                         // by a session
-    std::atomic<std::int64_t> refused_marks{0};  // operations of which CUPTI did not take or give back the number
-};
-
-Exchange& exchange() {
-    static auto* shared = new Exchange;
-    return *shared;
-}
 
 void CUPTIAPI on_buffer_requested(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
     *buffer = exchange().pool.take();
@@ -67,77 +45,18 @@ void CUPTIAPI on_buffer_completed(CUcontext, std::uint32_t, std::uint8_t* buffer
     shared.arrived.notify_one();
 }
 
-thread_local nvtxDomainHandle_t mark_domain = nullptr;
-thread_local int mark_depth = 0;
+using Clock = std::chrono::steady_clock;
 
-// Calls within the range of an operation are correlated with it. Other ranges are none of ours.
-void CUPTIAPI on_nvtx(void*, CUpti_CallbackDomain, CUpti_CallbackId call, const void* data) {
-    const void* parameters = static_cast<const CUpti_NvtxData*>(data)->functionParams;
-    if (call == CUPTI_CBID_NVTX_nvtxDomainRangePushEx) {
-        const auto& push = *static_cast<const nvtxDomainRangePushEx_params*>(parameters);
-        const nvtxEventAttributes_t* range = push.core.eventAttrib;
-        if (range != nullptr && range->category == trace::kMarkCategory &&
-            range->payloadType == NVTX_PAYLOAD_TYPE_UNSIGNED_INT64) {
-            if (cuptiActivityPushExternalCorrelationId(kOperationCorrelation, range->payload.ullValue) !=
-                CUPTI_SUCCESS) {
-                exchange().refused_marks += 1;
-                return;
-            }
-            mark_domain = push.domain;
-            ++mark_depth;
-        }
-    } else if (call == CUPTI_CBID_NVTX_nvtxDomainRangePop && mark_depth > 0 &&
-               static_cast<const nvtxDomainRangePop_params*>(parameters)->domain == mark_domain) {
-        std::uint64_t popped = 0;
-        --mark_depth;
-        if (cuptiActivityPopExternalCorrelationId(kOperationCorrelation, &popped) != CUPTI_SUCCESS) {
-            exchange().refused_marks += 1;
-        }
-    }
+Clock::duration of_seconds(double seconds) {
+    constexpr double kMost = 1e9;  // 30 years
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, kMost)));
 }
-
-// CUDA's programs load it by name, and so does this: nothing here links against a driver.
-std::int64_t driver_version() {
-    void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    int version = 0;
-    if (driver != nullptr) {
-        if (auto* get = reinterpret_cast<CUresult (*)(int*)>(dlsym(driver, "cuDriverGetVersion")); get != nullptr) {
-            get(&version);
-        }
-    }
-    return version;
-}
-
-struct RecordKind {
-    CUpti_ActivityKind kind;
-    const char* text;
-    bool required = false;
-    bool for_operations = false;  // only where work is attributed to operations
-};
-// Devices first: their records are made when CUDA starts.
-constexpr RecordKind kRecordKinds[] = {
-    {CUPTI_ACTIVITY_KIND_DEVICE, "devices"},
-    {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernels", true},
-    {CUPTI_ACTIVITY_KIND_MEMCPY, "copies", true},
-    {CUPTI_ACTIVITY_KIND_MEMCPY2, "copies between devices"},
-    {CUPTI_ACTIVITY_KIND_MEMSET, "memsets"},
-    {CUPTI_ACTIVITY_KIND_MEMORY2, "allocations"},
-    {CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "synchronisation"},
-    {CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead"},
-    {CUPTI_ACTIVITY_KIND_MARKER, "NVTX ranges"},
-    {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, "operations", false, true},
-    // An external correlation is told only beside the record of a call.
-    {CUPTI_ACTIVITY_KIND_RUNTIME, "calls of the runtime", false, true},
-    {CUPTI_ACTIVITY_KIND_DRIVER, "calls of the driver", false, true},
-};
 
 }  // namespace
 
 class Session::Recorder {
   public:
     explicit Recorder(const SessionOptions& options) : options_(options) {
-        cuptiGetVersion(&versions_.cupti);
-        versions_.driver = driver_version();
         std::uint64_t now = 0;
         cuptiGetTimestamp(&now);
         writer_.emplace(options.out, SessionHeader{.program = options.program,
@@ -148,9 +67,7 @@ class Session::Recorder {
                                                    .driver_version = versions_.driver,
                                                    .operation_kinds = trace::kind_names()});
         try {
-            decoder_.emplace(versions_.cupti,
-                             RecordSink{[this](const Record& record) { writer_->add(record); },
-                                        [this](std::string_view text) { return writer_->intern(text); }});
+            decoder_.emplace(versions_.cupti, sink_, options.request.calls);
             start();
             worker_ = std::thread([this] { work(); });
         } catch (...) {
@@ -178,18 +95,9 @@ class Session::Recorder {
         }
         exchange().arrived.notify_one();
         worker_.join();
-        guarded([&] {
-            flush_activity(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-            write_completed();
-        });
-        stop_recording();
-        guarded([&] {
-            write_completed();
-            write_losses();
-            write_refused_marks();
-            writer_->close();
-        });
-        release();
+        if (!concluded_) {
+            conclude();
+        }
         if (failure_) {
             throw FileError(*failure_);
         }
@@ -208,50 +116,65 @@ class Session::Recorder {
             if (std::exchange(exchange().in_use, true)) {
                 fail<UnsupportedError>("this process is being recorded already");
             }
-            exchange().stopping = false;
-            exchange().refused_marks = 0;
+            exchange().stopping = exchange().window_moved = false;
+            exchange().new_devices.clear();
         }
         started_ = true;
-        check(cuptiSubscribe(&subscriber_, on_nvtx, nullptr), "recording");
+        const RecordingWindow& window = options_.request.window;
+        const Clock::time_point begin = Clock::now() + of_seconds(window.start_after_seconds);
+        if (window.start_after_seconds > 0) {
+            begin_at_ = begin;
+        }
+        if (window.seconds) {
+            end_at_ = begin + of_seconds(*window.seconds);
+        }
+        check(cuptiSubscribe(&subscriber_, Listener::call, listener_), "recording");
         check(cuptiActivityRegisterCallbacks(on_buffer_requested, on_buffer_completed), "recording");
         cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);  // where it is refused, threads have other numbers
-        for (const RecordKind& kind : kRecordKinds) {
-            if (!kind.for_operations || options_.operations) {
-                enable(kind);
-            }
+        for (const Refusal& refusal : listener_->listen(subscriber_)) {
+            note_refusal(refusal);
         }
-        if (options_.operations) {
-            for (const CUpti_CallbackId call :
-                 {CUPTI_CBID_NVTX_nvtxDomainRangePushEx, CUPTI_CBID_NVTX_nvtxDomainRangePop}) {
-                note_if_refused(cuptiEnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_NVTX, call), "operations");
+        kinds_->start();
+        for (const Refusal& refusal : kinds_->take_refusals()) {
+            if (refusal.required) {
+                check(refusal.result, fmt::format("recording {}", refusal.what).c_str());
             }
+            note_refusal(refusal);
         }
     }
 
-    void enable(const RecordKind& kind) {
-        const CUptiResult result = cuptiActivityEnable(kind.kind);
-        if (kind.required) {
-            check(result, fmt::format("recording {}", kind.text).c_str());
-        }
-        note_if_refused(result, kind.text);
-    }
+    void note(const std::string& text) { writer_->add(Note{writer_->intern(text)}); }
 
-    void note_if_refused(CUptiResult result, const char* what) {
-        if (result != CUPTI_SUCCESS) {
-            writer_->add(Note{writer_->intern(explain(result, fmt::format("{} are not recorded", what), versions_))});
-        }
+    void note_refusal(const Refusal& refusal) {
+        note(explain(refusal.result, fmt::format("{} are not recorded", refusal.what), versions_));
     }
 
     void stop_recording() {
         if (!started_) {
             return;
         }
-        for (const RecordKind& kind : kRecordKinds) {
-            cuptiActivityDisable(kind.kind);
-        }
+        kinds_->off();
         if (subscriber_ != nullptr) {
             cuptiUnsubscribe(std::exchange(subscriber_, nullptr));
         }
+    }
+
+    // Everything that is there goes to the file, and the file is closed.
+    void conclude() {
+        concluded_ = true;
+        guarded([&] {
+            counters_.stop();
+            flush_activity(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+            write_completed();
+        });
+        stop_recording();
+        guarded([&] {
+            write_completed();
+            write_losses();
+            write_notes();
+            writer_->close();
+        });
+        release();
     }
 
     // Another session may follow. What nobody read (the writing had failed) goes back as it is.
@@ -278,42 +201,114 @@ class Session::Recorder {
         note_once(cuptiActivityFlushAll(flag), flush_told_, "records that CUPTI still held may be missing");
     }
 
-    void write_refused_marks() {
-        if (const std::int64_t refused = exchange().refused_marks; refused > 0) {
-            writer_->add(Note{writer_->intern(
-                fmt::format("CUPTI refused the marks of {} operations: work may be attributed to none", refused))});
+    void write_notes() {
+        for (const Refusal& refusal : kinds_->take_refusals()) {
+            note_refusal(refusal);
+        }
+        if (const std::int64_t refused = listener_->refused_marks(); refused > 0) {
+            note(fmt::format("CUPTI refused the marks of {} operations: work may be attributed to none", refused));
+        }
+        const RecordingWindow& window = options_.request.window;
+        if (kinds_->begin_ns() == 0 && window.steps) {
+            note(fmt::format("steps {} were to be recorded, and the program came to step {}: nothing is recorded{}",
+                             to_text(*window.steps), listener_->seen_steps(),
+                             listener_->seen_steps() == 0 ? "; steps are the NVTX ranges of oomb-train, or those that "
+                                                            "--step-range names, after CUDA's start"
+                                                          : ""));
+        } else if (kinds_->begin_ns() == 0) {
+            note("the program ended before the time to be recorded began");
+        } else if (!window.everything()) {
+            note(window.steps ? fmt::format("only steps {} are recorded", to_text(*window.steps))
+                              : fmt::format("only a part of the run is recorded, {} from {} after its start on",
+                                            window.seconds ? format_duration(*window.seconds) : "all",
+                                            format_duration(window.start_after_seconds)));
         }
     }
 
     // The thread that reads records, and that asks CUPTI for them when a period is over.
     void work() {
-        auto next_flush = std::chrono::steady_clock::now() + options_.period;
-        for (bool stopping = false; !stopping;) {
-            {
-                std::unique_lock lock(exchange().mutex);
-                exchange().arrived.wait_until(lock, next_flush,
-                                              [] { return exchange().stopping || !exchange().completed.empty(); });
-                stopping = exchange().stopping;
-            }
+        while (!concluded_) {
+            const bool stopping = wait();
             write_completed();
-            if (!stopping && std::chrono::steady_clock::now() >= next_flush) {
-                guarded([&] {
-                    flush_activity(0);
-                    write_completed();
-                    write_losses();
-                    writer_->flush();
-                });
-                next_flush = std::chrono::steady_clock::now() + options_.period;
+            if (stopping) {
+                return;
+            }
+            move_window();
+            if (kinds_->is_on()) {
+                guarded([&] { counters_.sample(); });
+            }
+            if (Clock::now() >= next_flush_) {
+                flush_period();
+            }
+            if (kinds_->is_off() && is_drained()) {
+                conclude();
             }
         }
     }
 
+    // CUPTI holds no buffer, and has not brought one for a while: one more would come late.
+    bool is_drained() const {
+        constexpr std::chrono::milliseconds kQuiet{500};
+        const Clock::time_point now = Clock::now();
+        return now >= drained_at_ || (exchange().pool.taken() == 0 && now >= last_arrival_ + kQuiet);
+    }
+
+    // Until something arrived or is due. True: the session is to end.
+    bool wait() {
+        Clock::time_point next = failure_ ? next_flush_ : std::min(next_flush_, counters_.due());
+        for (const std::optional<Clock::time_point>& border : {begin_at_, end_at_}) {
+            next = std::min(next, border.value_or(next));
+        }
+        std::unique_lock lock(exchange().mutex);
+        exchange().arrived.wait_until(lock, next, [] {
+            const Exchange& shared = exchange();
+            return shared.stopping || shared.window_moved || !shared.completed.empty() || !shared.new_devices.empty();
+        });
+        exchange().window_moved = false;
+        counters_.add_devices(std::exchange(exchange().new_devices, {}));
+        return exchange().stopping;
+    }
+
+    // Begins and ends a window of time, and looks after the end of any.
+    void move_window() {
+        if (begin_at_ && Clock::now() >= *begin_at_) {
+            begin_at_.reset();
+            kinds_->on();
+        }
+        if (end_at_ && Clock::now() >= *end_at_) {
+            end_at_.reset();
+            kinds_->off();
+        }
+        if (kinds_->is_off() && !std::exchange(draining_, true)) {
+            last_arrival_ = next_flush_ = Clock::now();
+            drained_at_ = last_arrival_ + kMostDrain;
+            guarded([&] { counters_.stop(); });
+        }
+    }
+
+    void flush_period() {
+        guarded([&] {
+            flush_activity(0);
+            write_completed();
+            write_losses();
+            writer_->flush();
+        });
+        constexpr std::chrono::milliseconds kDrainPeriod{50};
+        next_flush_ = Clock::now() + (draining_ ? kDrainPeriod : options_.period);
+    }
+
     void write_completed() {
+        if (options_.request.window.begins_late()) {
+            constexpr std::int64_t kSlack_ns = 1'000'000;  // the range that begins the window is older than it
+            const std::int64_t begin_ns = kinds_->begin_ns();
+            decoder_->keep_markers_from(begin_ns == 0 ? kMostNumber : begin_ns - kSlack_ns);
+        }
         std::vector<CompletedBuffer> list;
         {
             const std::lock_guard lock(exchange().mutex);
             list.swap(exchange().completed);
         }
+        last_arrival_ = list.empty() ? last_arrival_ : Clock::now();
         for (const CompletedBuffer& done : list) {
             if (!failure_) {
                 guarded([&] { decoder_->decode_buffer(done.buffer, done.valid_bytes); });
@@ -348,14 +343,25 @@ class Session::Recorder {
 
     SessionOptions options_;
     pid_t process_ = getpid();
-    Versions versions_;
+    Versions versions_ = versions_here();
     std::optional<ProfileWriter> writer_;
+    RecordSink sink_{[this](const Record& record) { writer_->add(record); },
+                     [this](std::string_view text) { return writer_->intern(text); }};
     std::optional<Decoder> decoder_;
+    // Callbacks may come when this is gone.
+    KindSwitch* kinds_ = new KindSwitch(options_.request);
+    Listener* listener_ = new Listener(options_.request, *kinds_);
     CUpti_SubscriberHandle subscriber_ = nullptr;
-    bool started_ = false;
+    bool started_ = false, concluded_ = false;
     bool flush_told_ = false, dropped_told_ = false;
     std::int64_t told_bytes_ = 0;
     std::optional<std::string> failure_;
+
+    Clock::time_point next_flush_ = Clock::now() + options_.period;
+    std::optional<Clock::time_point> begin_at_, end_at_;  // of a window of time, as long as they are to come
+    bool draining_ = false;                               // the window is over, work of it may still run
+    Clock::time_point drained_at_, last_arrival_;
+    Counters counters_{sink_, [this](const std::string& text) { note(text); }};
     std::thread worker_;
 };
 

@@ -1,10 +1,16 @@
 #pragma once
-// A recording of this process: from its construction to `finish`. CUPTI allows one at a time.
+// A recording of this process: from its construction to `finish`, or of a window within. CUPTI allows one at a time.
+//
+// When a window ends, kinds of records are switched off, so that no launch after it is recorded. Work that was launched
+// before goes on; the device is not synchronised for it. The recorder asks CUPTI for records until none is open, for
+// kMostDrain at most, and then closes the file while the program runs on. What had not ended by then has no time.
 
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
+
+#include "profiler/file/recording_request.hpp"
 
 namespace oomb::profiler {
 
@@ -12,8 +18,7 @@ struct SessionOptions {
     std::filesystem::path out;  // must not exist
     std::string program;        // who records: "oomb-train 0.1.0 (commit)"
     std::string command;        // what is recorded
-    bool operations =
-        false;  // attribute work to operations (docs/profile-format.md); every CUDA call is recorded for that
+    RecordingRequest request = {};
     std::chrono::milliseconds period{1000};  // what is complete is written this often
 };
 
@@ -29,6 +34,8 @@ class Session {
     // Writes what is there and closes the file; work that still runs on the device then has no time. After it CUPTI
     // may still call back: nothing happens. Throws FileError, also for what failed while the run went on.
     void finish();
+
+    static constexpr std::chrono::seconds kMostDrain{5};
 
   private:
     class Recorder;

@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "profiler/analysis/call_sums.hpp"
 #include "profiler/analysis/sums.hpp"
 #include "profiler/analysis/tracks.hpp"
 #include "runtime/core/json.hpp"
@@ -14,6 +15,7 @@ namespace oomb::profiler {
 namespace {
 
 constexpr std::int64_t kHostProcess = std::int64_t{1} << 30;  // past every device's number, and viewers hold 31 bits
+constexpr std::int64_t kCallProcess = kHostProcess + 1;
 
 std::string quoted_text(std::string_view text) {
     return Json(text).dump(-1, ' ', true, Json::error_handler_t::replace);
@@ -41,6 +43,10 @@ class Events {
         add(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":{},"args":{{{}}}}})", process, track,
                         microseconds(piece.begin_ns - zero_ns_), microseconds(piece.end_ns - piece.begin_ns),
                         quoted_text(name), arguments));
+    }
+    void counter(std::int64_t process, std::string_view name, std::int64_t at_ns, double value) {
+        add(fmt::format(R"({{"ph":"C","pid":{},"ts":{},"name":{},"args":{{"GB/s":{:.3f}}}}})", process,
+                        microseconds(at_ns - zero_ns_), quoted_text(name), value));
     }
     std::string finish(const std::string& metadata) {
         return fmt::format(R"({{"displayTimeUnit":"ms","metadata":{{{}}},"traceEvents":[{})", metadata, text_) +
@@ -111,6 +117,34 @@ void name_processes(const Profile& profile, const Tracks& tracks, Events& events
     }
 }
 
+// Driver calls lie within runtime calls of the same thread. Shorter ones than the resolution are left out.
+void add_calls(const Profile& profile, std::int64_t resolution_ns, Events& events) {
+    std::set<std::uint32_t> threads;
+    for (const ApiCall& call : profile.calls) {
+        if (call.end_ns - call.begin_ns < resolution_ns) {
+            continue;
+        }
+        if (threads.empty()) {
+            events.process(kCallProcess, "CUDA calls");
+        }
+        if (threads.insert(call.thread).second) {
+            events.track(kCallProcess, call.thread, fmt::format("thread {}", call.thread));
+        }
+        const std::string result = call.result == 0 ? "" : fmt::format(R"(,"result":{})", call.result);
+        events.slice(kCallProcess, call.thread, {.begin_ns = call.begin_ns, .end_ns = call.end_ns},
+                     call_name(profile.text(call.name)),
+                     fmt::format(R"("correlation":{}{})", call.correlation, result));
+    }
+}
+
+// A value holds from its time on: each sample is drawn at its begin.
+void add_counters(const Profile& profile, Events& events) {
+    for (const Counter& sample : profile.counters) {
+        events.counter(sample.device, counter_title(profile.text(sample.name)), sample.begin_ns,
+                       static_cast<double>(sample.value) / static_cast<double>(sample.end_ns - sample.begin_ns));
+    }
+}
+
 }  // namespace
 
 ChromeTrace chrome_trace(const Profile& profile, std::int64_t zero_ns, std::int64_t most) {
@@ -141,6 +175,8 @@ ChromeTrace chrome_trace(const Profile& profile, std::int64_t zero_ns, std::int6
         }
         trace.written += std::ssize(drawn.lanes[t]);
     }
+    add_calls(profile, drawn.resolution_ns, events);
+    add_counters(profile, events);
     trace.text = events.finish(fmt::format(R"("slices":{},"written":{},"joined_below_ns":{})", trace.slices,
                                            trace.written, trace.resolution_ns));
     return trace;

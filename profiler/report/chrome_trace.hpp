@@ -17,9 +17,10 @@ struct ChromeTrace {
 };
 
 // A process per device, a track per stream; slices that overlap on one stream (graphs) get tracks of their own, for
-// viewers drop what overlaps. Kernels carry the operation that launched them. NVTX ranges are a process of threads.
-// Times are counted from `zero_ns`. Where there are more than about `most` slices, neighbours on a track that are
-// shorter than the resolution are joined to "12 slices", with the time that they were busy; the metadata say so.
+// viewers drop what overlaps. Kernels carry the operation that launched them. NVTX ranges are a process of threads, and
+// so are calls of CUDA's API; counters are those of their device. Times are counted from `zero_ns`. Where there are
+// more than about `most` slices, neighbours on a track that are shorter than the resolution are joined to "12 slices",
+// with the time that they were busy, and shorter calls are left out; the metadata say so.
 ChromeTrace chrome_trace(const Profile& profile, std::int64_t zero_ns, std::int64_t most);
 
 }  // namespace oomb::profiler

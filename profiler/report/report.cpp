@@ -1,5 +1,6 @@
 #include "profiler/report/report.hpp"
 
+#include "profiler/report/call_report.hpp"
 #include "profiler/report/words.hpp"
 
 namespace oomb::profiler {
@@ -286,7 +287,9 @@ Findings find(const Profile& profile, const ReportOptions& options) {
                       sums_by_kernel(profile),
                       sums_by_operation(profile),
                       memory_use_of(profile),
-                      roofline_of(profile, options)};
+                      roofline_of(profile, options),
+                      sums_by_call(profile),
+                      sums_by_counter(profile)};
     for (const DeviceOverlap& overlap : findings.devices) {
         findings.gaps.push_back(longest_gaps(profile, overlap.device, options.rows / 2));
     }
@@ -350,7 +353,8 @@ std::string report_text(const Findings& findings, const ReportOptions& options) 
     if (findings.has_operations()) {
         text += operations_text(*findings.operations, options.rows);
     }
-    return text;
+    text += calls_text(findings.calls, options.rows);
+    return text + counters_text(findings.counters);
 }
 
 Json report_json(const Findings& findings) {
@@ -382,6 +386,8 @@ Json report_json(const Findings& findings) {
     if (findings.has_operations()) {
         json["operations"] = operations_json(*findings.operations);
     }
+    json["calls"] = calls_json(findings.calls);
+    json["counters"] = counters_json(findings.counters);
     return json;
 }
 

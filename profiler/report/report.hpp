@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "profiler/analysis/call_sums.hpp"
 #include "profiler/analysis/memory_use.hpp"
 #include "profiler/analysis/overlap.hpp"
 #include "profiler/analysis/roofline.hpp"
@@ -32,6 +33,8 @@ struct Findings {
     std::optional<OperationSums> operations;
     MemoryUses memory;
     std::optional<Roofline> roofline;
+    std::vector<NameSum> calls;
+    std::vector<CounterSum> counters;
 
     bool has_operations() const { return operations && profile.kinds_match; }
     std::string device_name(std::uint32_t device) const;  // "device 0, NVIDIA H200"

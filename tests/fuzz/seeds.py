@@ -51,17 +51,20 @@ def varint(value):
     return out + bytes([value])
 
 
-def write_profile(path, begin_ns=1):
+def write_profile(path, begin_ns=1, version=2):
     """A record of every kind: their fields in the order of profiler/file/records.hpp, each from zero (docs/profile-format.md)."""
     fields = [[1], [0, 1, 4096, 2], [1000, 2000, 0, 1, 7, 5, 1] + [1] * 9 + [0], [1500, 2500, 0, 1, 8, 6, 1, 2, 3, 4096, 1, 0],
               [100, 200, 0, 1, 7, 4, 64, 0], [50, 1, 3, 1 << 40, 4096, 0, 1, 0, 3], [900, 1, 1, 7, 1, 1],
-              [2000, 2400, 3, 1, 7, 0, 9], [10, 20, 3, 7], [5, 0x300000], [1, 2], [1]]
+              [2000, 2400, 3, 1, 7, 0, 9], [10, 20, 3, 7], [5, 0x300000], [1, 2], [1],
+              [990, 1010, 1, 7, 5, 1, 0], [1000, 2000, 0, 1, 4096]]
+    if version == 1:
+        fields = fields[:12]
     payload = b""
     for tag, values in enumerate(fields):
         payload += bytes([tag]) + b"".join(varint(2 * value) for value in values) + (varint(4) + b"name" if tag == 0 else b"")
     header = {"program": "seed", "command": "x", "process": 1, "begin_ns": begin_ns, "cupti_version": 130001, "driver_version": 13000,
               "operation_kinds": kinds()}
-    path.write_bytes(b"OOMBPROF" + struct.pack("<II", 1, 0) + block(1, json.dumps(header).encode())
+    path.write_bytes(b"OOMBPROF" + struct.pack("<II", version, 0) + block(1, json.dumps(header).encode())
                      + block(2, payload, len(fields)) + block(3, varint(len(fields))))
 
 
@@ -81,7 +84,8 @@ def main(out):
     write_trace(folders["page_trace"] / "one.jsonl")
     (folders["locality"] / "one.json").write_text(json.dumps(
         {"format": "oomb-locality", "version": 1, "sink": 0.5, "recency": 1.8, "zipf": 1.4, "source": "seed"}))
-    write_profile(folders["profile"] / "one.profile")
+    for version in (1, 2):
+        write_profile(folders["profile"] / f"version-{version}.profile", version=version)
     for dtype in ("uint16", "uint32"):
         numpy.save(folders["npy"] / f"{dtype}.npy", numpy.arange(10, dtype=dtype))
     (folders["sidecar"] / "one.json").write_text(json.dumps(

@@ -20,7 +20,9 @@ TEST_CASE("buffers are made before, more on demand, none past the limit, and com
         buffer[pool.buffer_bytes() - 1] = 1;
     }
     CHECK(pool.take() == nullptr);
+    CHECK(pool.taken() == 3);
     pool.give(*taken.begin());
+    CHECK(pool.taken() == 2);
     CHECK(pool.take() == *taken.begin());
     CHECK(pool.buffers() == 3);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/core/error.hpp"
+#include "tests/profiler/activity_buffers.hpp"
 
 // After cupti.h: structs of older versions.
 #include <cupti_activity_deprecated.h>
@@ -16,45 +17,6 @@ namespace oomb::profiler {
 namespace {
 
 constexpr std::uint32_t kNow = 130001, kBefore = 120800;
-
-// Holds what a decoder gives, and resolves its names.
-struct Collector {
-    std::vector<Record> records;
-    std::vector<std::string> names{""};
-
-    RecordSink sink() {
-        return {[this](const Record& record) { records.push_back(record); },
-                [this](std::string_view text) {
-                    names.emplace_back(text);
-                    return static_cast<StringId>(names.size() - 1);
-                }};
-    }
-};
-
-template <class T>
-T zeroed(CUpti_ActivityKind kind) {
-    T record;
-    std::memset(&record, 0, sizeof record);
-    record.kind = kind;
-    return record;
-}
-
-// A buffer as CUPTI fills it: records of the current version behind one another.
-class Buffer {
-  public:
-    template <class T>
-    Buffer& add(const T& record) {
-        std::memcpy(bytes_.data() + size_, &record, sizeof record);
-        size_ += sizeof record;
-        return *this;
-    }
-    std::uint8_t* data() { return bytes_.data(); }
-    std::size_t size() const { return size_; }
-
-  private:
-    std::vector<std::uint8_t> bytes_ = std::vector<std::uint8_t>(std::size_t{1} << 14);
-    std::size_t size_ = 0;
-};
 
 // The struct as it lies in a buffer, with what is no part of it set to ones: who reads past its end sees that.
 template <class T>

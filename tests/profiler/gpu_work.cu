@@ -225,14 +225,94 @@ KnownWork do_marked(int operations) {
     return work;
 }
 
-void work_until_killed() {
+namespace {
+
+nvtxRangeId_t begin_step(StepRanges ranges, int step) {
+    if (ranges == StepRanges::kStarted) {
+        return nvtxRangeStartA("step");
+    }
+    if (ranges == StepRanges::kPushed) {
+        nvtxRangePushA("step");
+        return 0;
+    }
+    static const nvtxDomainHandle_t domain = nvtxDomainCreateA(trace::kMarkDomain);
+    nvtxEventAttributes_t range{};
+    range.version = NVTX_VERSION;
+    range.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    range.category = trace::kStepCategory;
+    range.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
+    range.payload.ullValue = static_cast<std::uint64_t>(step);
+    range.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    range.message.ascii = "step";
+    nvtxDomainRangePushEx(domain, &range);
+    return reinterpret_cast<std::uint64_t>(domain);
+}
+
+void end_step(StepRanges ranges, nvtxRangeId_t begun) {
+    if (ranges == StepRanges::kStarted) {
+        nvtxRangeEnd(begun);
+    } else if (ranges == StepRanges::kPushed) {
+        nvtxRangePop();
+    } else {
+        nvtxDomainRangePop(reinterpret_cast<nvtxDomainHandle_t>(begun));
+    }
+}
+
+}  // namespace
+
+KnownWork do_steps(int steps, StepRanges ranges) {
+    KnownWork work;
+    Memory memory(1 << 20);
+    const cudaStream_t stream = make_stream();
+    for (int step = 1; step <= steps; ++step) {
+        const nvtxRangeId_t begun = begin_step(ranges, step);
+        nvtxRangePushA("within");
+        for (int i = 0; i < 3; ++i) {
+            wait_for(2 * kMillisecond_ns, stream, work);
+        }
+        nvtxRangePop();
+        copy_in(memory, static_cast<std::size_t>(kStepBytes * step), stream, work);
+        end_step(ranges, begun);
+        wait_for(kMillisecond_ns, stream, work);  // of no step
+    }
+    CHECK_CUDA(cudaStreamSynchronize(stream));
+    return work;
+}
+
+KnownWork do_for_seconds(int seconds) {
     KnownWork work;
     const cudaStream_t stream = make_stream();
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
     while (std::chrono::steady_clock::now() < end) {
         wait_for(kMillisecond_ns, stream, work);
         CHECK_CUDA(cudaStreamSynchronize(stream));
     }
+    return work;
+}
+
+KnownWork do_tiny(int launches) {
+    KnownWork work;
+    constexpr int kCount = 4096;
+    Memory memory(kCount * sizeof(float));
+    const cudaStream_t stream = make_stream();
+    const auto launch = [&] {
+        add_kernel<<<kCount / 256, 256, 0, stream>>>(reinterpret_cast<float*>(memory.device), kCount);
+        work.kernels += 1;
+    };
+    launch();  // modules are loaded
+    CHECK_CUDA(cudaStreamSynchronize(stream));
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < launches; ++i) {
+        launch();
+    }
+    CHECK_CUDA(cudaGetLastError());
+    CHECK_CUDA(cudaStreamSynchronize(stream));
+    work.compute_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return work;
+}
+
+void work_until_killed() {
+    const KnownWork work = do_for_seconds(3);
     std::printf("%s\n", as_json(work).c_str());
     std::fflush(stdout);
     std::raise(SIGKILL);

@@ -183,9 +183,32 @@ TEST_CASE("a cut header, an empty, a foreign, a newer and a missing file are ref
     const std::size_t first_block = block_offsets(bytes)[1];
     path.write(bytes.substr(0, first_block - 1));
     CHECK(contains(message_of(path.get()), "header is cut or damaged"));
-    bytes[8] = 2;
+    bytes[8] = 3;
     path.write(bytes);
-    CHECK(contains(message_of(path.get()), "version 2, this program reads 1"));
+    CHECK(contains(message_of(path.get()), "version 3, this program reads 1 to 2"));
+}
+
+// Version 1 is version 2 without its last two kinds.
+TEST_CASE("a file of version 1 is read") {
+    const TemporaryPath path;
+    {
+        ProfileWriter writer(path.get(), test_header());
+        writer.add(Kernel{.begin_ns = 5, .end_ns = 9, .place = {1, 2, 3}, .name = writer.intern("kernel")});
+        writer.add(Note{writer.intern("note")});
+        writer.close();
+    }
+    std::string bytes = path.bytes();
+    REQUIRE(bytes[8] == 2);
+    bytes[8] = 1;
+    path.write(bytes);
+    const Profile profile = read_profile(path.get());
+    CHECK(profile.file.whole);
+    REQUIRE(profile.kernels.size() == 1);
+    CHECK(profile.kernels[0].end_ns == 9);
+    CHECK(profile.notes == std::vector<std::string>{"note"});
+    bytes[8] = 0;
+    path.write(bytes);
+    CHECK(contains(message_of(path.get()), "version 0"));
 }
 
 TEST_CASE("any flipped bit leaves out its block, or is refused; the other blocks stay") {

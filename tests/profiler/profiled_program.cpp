@@ -1,5 +1,5 @@
 // A CUDA program that knows nothing of a recorder: profiled_program
-// overlap|batches|threads|graphs|marks|killed|nothing. Prints what it did as JSON.
+// overlap|batches|threads|graphs|marks|pushed|started|numbered|seconds|tiny|killed|nothing. Prints what it did as JSON.
 
 #include <cstdio>
 #include <string_view>
@@ -20,6 +20,16 @@ int main(int argc, char** argv) {
         work = do_graphs();
     } else if (mode == "marks") {
         work = do_marked(5);
+    } else if (mode == "pushed") {
+        work = do_steps(6, StepRanges::kPushed);
+    } else if (mode == "started") {
+        work = do_steps(6, StepRanges::kStarted);
+    } else if (mode == "numbered") {
+        work = do_steps(6, StepRanges::kNumbered);
+    } else if (mode == "seconds") {
+        work = do_for_seconds(4);
+    } else if (mode == "tiny") {
+        work = do_tiny(200'000);
     } else if (mode == "killed") {
         work_until_killed();
     } else if (mode != "nothing") {

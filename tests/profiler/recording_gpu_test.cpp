@@ -11,7 +11,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <set>
 
+#include "profiler/analysis/call_sums.hpp"
 #include "profiler/analysis/overlap.hpp"
 #include "profiler/analysis/sums.hpp"
 #include "profiler/record/session.hpp"
@@ -134,6 +136,27 @@ void check_overlap(const Profile& profile, const KnownWork& work) {
     CHECK(work.to_device_seconds - work.hidden_seconds > 0.02);
 }
 
+// Steps first to last of do_steps and nothing else: launched within them, ended with them or later.
+void check_steps(const Profile& profile, int first, int last) {
+    const Sums sums = sums_of(profile);
+    std::int64_t bytes = 0;
+    for (int step = first; step <= last; ++step) {
+        bytes += kStepBytes * step;
+    }
+    CHECK(profile.file.whole);
+    CHECK(profile.faults.without_time == 0);
+    // Between two steps of the window lies a kernel of none.
+    CHECK(sums.kernels == 3 * (last - first + 1) + (last - first));
+    CHECK(sums.bytes[static_cast<std::size_t>(CopyKind::kHostToDevice)] == bytes);
+    CHECK_FALSE(profile.devices.empty());  // made at CUDA's start
+    CHECK_FALSE(profile.memory.empty());
+}
+
+bool has_note(const Profile& profile, const std::string& part) {
+    return std::any_of(profile.notes.begin(), profile.notes.end(),
+                       [&](const std::string& note) { return note.find(part) != std::string::npos; });
+}
+
 }  // namespace
 
 TEST_CASE("injected: bytes exactly, overlap within 1 % of event timing") {
@@ -191,11 +214,103 @@ TEST_CASE("a program that never touches CUDA: said, exit code 1") {
     CHECK(recorded.output.find("without touching CUDA") != std::string::npos);
 }
 
+TEST_CASE("injected: a window of steps, pushed, started or numbered") {
+    const std::pair<const char*, const char*> programs[] = {
+        {"pushed", " --step-range step"}, {"started", " --step-range step"}, {"numbered", ""}};
+    for (const auto& [mode, flags] : programs) {
+        for (const StepRange steps : {StepRange{1, 1}, StepRange{2, 4}, StepRange{6, 6}}) {
+            const Recorded recorded = record(mode, "--steps " + to_text(steps) + flags);
+            CAPTURE(mode);
+            CAPTURE(to_text(steps));
+            INFO(recorded.output);
+            CHECK(recorded.code == 0);
+            REQUIRE(recorded.profile);
+            check_steps(*recorded.profile, static_cast<int>(steps.first), static_cast<int>(steps.last));
+            CHECK(has_note(*recorded.profile, "only steps"));
+        }
+    }
+    const Recorded never = record("pushed", "--steps 7:8 --step-range step");
+    INFO(never.output);
+    CHECK(never.code == 1);
+    CHECK(never.output.find("the program came to step 6") != std::string::npos);
+}
+
+TEST_CASE("injected: a window of time") {
+    const Recorded recorded = record("seconds", "--start-after 1 --seconds 1");
+    INFO(recorded.output);
+    CHECK(recorded.code == 0);
+    REQUIRE(recorded.profile);
+    const Profile& profile = *recorded.profile;
+    CHECK(profile.file.whole);
+    CHECK(profile.faults.without_time == 0);
+    REQUIRE_FALSE(profile.kernels.empty());
+    // The recorder's thread wakes up late by the time that switching takes, well below 0.1 s.
+    const double span = 1e-9 * static_cast<double>(profile.kernels.back().end_ns - profile.kernels.front().begin_ns);
+    CHECK(span > 0.9);
+    CHECK(span < 1.1);
+    CHECK(std::abs(1e-9 * static_cast<double>(profile.kernels.front().begin_ns - profile.header.begin_ns) - 1.0) < 0.2);
+    CHECK(std::ssize(profile.kernels) < recorded.number("kernels") / 2);
+    CHECK_FALSE(profile.devices.empty());
+    CHECK(record("seconds", "--start-after 100").code == 1);
+}
+
+TEST_CASE("injected: calls beside the work that they launched") {
+    const Recorded recorded = record("threads", "--api");
+    check_counts(recorded);
+    std::int64_t launches = 0;
+    for (const NameSum& sum : sums_by_call(*recorded.profile)) {
+        launches += sum.name.starts_with("cudaLaunchKernel") ? sum.count : 0;
+    }
+    CHECK(launches == recorded.number("kernels"));
+    std::set<std::uint32_t> correlations;
+    for (const ApiCall& call : recorded.profile->calls) {
+        correlations.insert(call.correlation);
+    }
+    for (const Kernel& kernel : recorded.profile->kernels) {
+        CHECK(correlations.contains(kernel.correlation));
+    }
+    CHECK(record("threads").profile->calls.empty());
+}
+
+TEST_CASE("injected: counters beside the records, or one line about why there are none") {
+    const Recorded recorded = record("overlap", "--counters");
+    check_counts(recorded);
+    if (has_note(*recorded.profile, "counters are not sampled")) {
+        MESSAGE(recorded.output);
+        CHECK(recorded.profile->counters.empty());
+        return;
+    }
+    double read = 0;
+    for (const CounterSum& sum : sums_by_counter(*recorded.profile)) {
+        read += sum.name == "pcie__read_bytes.sum" ? static_cast<double>(sum.bytes) : 0.0;
+        CHECK(sum.samples > 50);  // a millisecond each, of some 150 ms of work
+    }
+    // What the copies moved, and beside it commands and what the driver reads: 4.6 GB against some MB. Sampling begins
+    // when the first context is there, before the first copy.
+    const auto copied = static_cast<double>(recorded.number("to_device_bytes"));
+    CHECK(read > 0.95 * copied);
+    CHECK(read < 1.10 * copied);
+}
+
+TEST_CASE("linked: a window of steps, closed while the program goes on") {
+    const TemporaryPath out;
+    Session session({.out = out.get(),
+                     .program = "test",
+                     .command = "test",
+                     .request = {.operations = true, .window = {.steps = StepRange{2, 3}}}});
+    do_steps(5, StepRanges::kNumbered);
+    do_for_seconds(static_cast<int>(Session::kMostDrain.count()) + 1);  // the file is closed by then, whatever happens
+    const Profile before = read_profile(out.get());
+    check_steps(before, 2, 3);
+    session.finish();
+    CHECK(read_profile(out.get()).kernels == before.kernels);
+}
+
 // The last case of this file: CUPTI stays in the process.
 TEST_CASE("linked: the same, twice in one process, and never two at once") {
     for (int round = 0; round < 2; ++round) {
         const TemporaryPath out;
-        Session session({.out = out.get(), .program = "test", .command = "test", .operations = true});
+        Session session({.out = out.get(), .program = "test", .command = "test", .request = {.operations = true}});
         CHECK_THROWS_AS(Session({.out = out.get().string() + "2", .program = "", .command = ""}), Error);
         const KnownWork work = do_overlapping();
         const KnownWork marked = do_marked(3);

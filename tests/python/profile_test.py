@@ -31,7 +31,12 @@ def test_help_of_all_commands():
                                           (["report", "x", "--rows", "0"], "--rows"), (["report", "x", "--step", "1"], "--trace"),
                                           (["compare"], "two of --plan, --trace and --profile"), (["compare", "a"], "found one recording"),
                                           (["compare", "a", "b", "--trace", "c"], "leave --plan"),
-                                          (["compare", "--plan", "a"], "found 1")])
+                                          (["compare", "--plan", "a"], "found 1"),
+                                          (["run", "--steps", "3:2", "--", "true"], '--steps: found "3:2"'),
+                                          (["run", "--steps", "2", "--seconds", "1", "--", "true"], "leave one out"),
+                                          (["run", "--seconds", "0", "--", "true"], "--seconds: found 0"),
+                                          (["run", "--start-after", "-1", "--", "true"], "--start-after: found -1"),
+                                          (["run", "--step-range", "step", "--", "true"], "without --steps")])
 def test_wrong_usage_is_code_2(words, found):
     done = profile(*words)
     assert done.returncode == 2
@@ -49,14 +54,17 @@ def test_files_that_are_no_profile(tmp_path):
 
 
 def test_a_seed_of_the_fuzzer_is_shown(tmp_path):
-    file = tmp_path / "seed.profile"
-    seeds.write_profile(file)
-    done = profile("report", file, "--chrome", tmp_path / "seed.json")
-    assert done.returncode == 0, done.stderr
-    for text in ("1 kernels, 1 memsets", "host to device", "recorder: name", "1 records were dropped", "2 bytes of CUPTI"):
-        assert text in done.stdout, done.stdout
-    assert "cut off" not in done.stdout
-    assert '"traceEvents"' in (tmp_path / "seed.json").read_text()
+    for version in (1, 2):
+        file = tmp_path / f"seed-{version}.profile"
+        seeds.write_profile(file, version=version)
+        done = profile("report", file, "--chrome", tmp_path / "seed.json")
+        assert done.returncode == 0, done.stderr
+        for text in ("1 kernels, 1 memsets", "host to device", "recorder: name", "1 records were dropped", "2 bytes of CUPTI"):
+            assert text in done.stdout, done.stdout
+        assert "cut off" not in done.stdout
+        assert '"traceEvents"' in (tmp_path / "seed.json").read_text()
+        numbers = json.loads(profile("report", file, "--json").stdout)
+        assert [len(numbers[kind]) for kind in ("calls", "counters")] == [version - 1] * 2
 
 
 def test_the_same_as_a_database(tmp_path):
@@ -113,12 +121,17 @@ def test_the_exit_code_is_that_of_the_command(tmp_path):
 
 @needs_recorder
 def test_the_recorder_is_named_in_the_programs_environment(tmp_path):
-    done = profile("run", "--operations", "--out", tmp_path / "x.profile", "--", "env")
+    done = profile("run", "--operations", "--api", "--counters", "--steps", "2:3", "--step-range", "a step", "--out", tmp_path / "x.profile",
+                   "--", "env")
     words = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     assert Path(words["CUDA_INJECTION64_PATH"]).name == "liboomb-profile-injection.so"
     assert "libcupti.so" in words["NVTX_INJECTION64_PATH"]
     assert words["OOMB_PROFILE_OUT"] == str(tmp_path / "x.profile")
-    assert words["OOMB_PROFILE_OPERATIONS"] == "1"
+    for name, value in (("OPERATIONS", "1"), ("API", "1"), ("COUNTERS", "1"), ("STEPS", "2:3"), ("STEP_RANGE", "a step"), ("SECONDS", "")):
+        assert words[f"OOMB_PROFILE_{name}"] == value
+    done = profile("run", "--seconds", "1.5", "--start-after", "2", "--out", tmp_path / "x.profile", "--", "env")
+    words = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    assert (words["OOMB_PROFILE_SECONDS"], words["OOMB_PROFILE_START_AFTER"]) == ("1.5", "2")
 
 
 @needs_recorder
@@ -180,6 +193,16 @@ def test_training_on_the_cpu_is_not_recorded(tmp_path):
     done = train("--profile", tmp_path / "x")
     assert done.returncode == 2
     assert "--trace" in done.stderr
+
+
+@needs_recorder
+def test_steps_to_record_are_checked(tmp_path):
+    words = ("--device", "cuda", "--dry-run", "--steps", "3", "--profile-steps")
+    for steps, more, said in (("2:3", (), "without --profile"), ("0:1", ("--profile", tmp_path / "x"), "counted from 1"),
+                              ("4:5", ("--profile", tmp_path / "x"), "the run has 3")):
+        done = train(*words, steps, *more)
+        assert done.returncode == 2, done.stderr
+        assert "--profile-steps" in done.stderr and said in done.stderr
 
 
 @needs_recorder

@@ -65,7 +65,7 @@ void run_recorded([[maybe_unused]] const TrainFlags& flags, [[maybe_unused]] con
         profiler::Session session({.out = flags.profile,
                                    .program = fmt::format("{} {} ({})", kProgram, build.version, build.commit),
                                    .command = command,
-                                   .operations = true});
+                                   .request = {.operations = true, .window = {.steps = profile_steps_of(flags)}}});
         run();
         session.finish();
         return;

@@ -147,8 +147,27 @@ void add_train_flags(CLI::App& app, TrainFlags& flags) {
                    "with --device cuda: record what the GPU did, for oomb-profile report; must not exist")
         ->type_name("FILE")
         ->group("Data and output");
+    app.add_option("--profile-steps", flags.profile_steps,
+                   "with --profile: only from the begin of step A to the end of step B, counted from 1")
+        ->type_name("A:B")
+        ->group("Data and output");
     app.add_flag("--dry-run", flags.dry_run, "print the plan, check data and outputs as a run would, and stop")
         ->group("Run");
+}
+
+std::optional<profiler::StepRange> profile_steps_of(const TrainFlags& flags) {
+    if (flags.profile_steps.empty()) {
+        return std::nullopt;
+    }
+    if (flags.profile.empty()) {
+        fail<UsageError>("--profile-steps {} without --profile FILE, which records them", flags.profile_steps);
+    }
+    const profiler::StepRange range = profiler::parse_steps("--profile-steps", flags.profile_steps);
+    if (range.first > flags.options.learning_rate.steps) {
+        fail<UsageError>("--profile-steps: found \"{}\", and the run has {} (--steps)", flags.profile_steps,
+                         flags.options.learning_rate.steps);
+    }
+    return range;
 }
 
 TrainingOptions to_training_options(const TrainFlags& flags, bool updates_weights, const std::string& model,

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "profiler/file/recording_request.hpp"
 #include "trainer/run/training.hpp"
 
 namespace oomb::trainer {
@@ -13,8 +14,12 @@ struct TrainFlags {
     std::string schedule = "cosine";
     std::string hardware;           // a known machine or a file; empty: not given
     std::filesystem::path profile;  // file to record to; empty: none
+    std::string profile_steps;      // which steps of it, "A:B"; empty: all
     bool dry_run = false;
 };
+
+// None: all are recorded. Throws UsageError: without --profile, not A:B, or past --steps.
+std::optional<profiler::StepRange> profile_steps_of(const TrainFlags& flags);
 
 // Adds the flags in groups. `flags` outlives `app`.
 void add_train_flags(CLI::App& app, TrainFlags& flags);

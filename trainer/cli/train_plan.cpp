@@ -99,6 +99,7 @@ TrainPlan train_plan_of(RunFlags run_flags, const TrainFlags& flags, const std::
     if (!flags.profile.empty() && run.device != DeviceKind::kCuda) {
         fail<UsageError>("--profile records a GPU, found --device cpu; --trace FILE times operations on both");
     }
+    profile_steps_of(flags);
     TrainPlan asked;
     asked.options = to_training_options(flags, run.optimizer, run_flags.model, command);
     const auto profile = profile_of(machine.hardware, run, !flags.hardware.empty());

@@ -13,7 +13,6 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/splitmix.hpp"
 #include "runtime/device/check.hpp"
-#include "trainer/cuda/operation_mark.hpp"
 #include "trainer/executor/dispatch.hpp"
 #include "trainer/executor/rehearsal.hpp"
 #include "trainer/weights/convert.hpp"

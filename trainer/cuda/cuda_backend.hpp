@@ -18,6 +18,7 @@
 #include "trainer/cuda/engine_streams.hpp"
 #include "trainer/cuda/make_cuda_backend.hpp"
 #include "trainer/cuda/matrix_product.hpp"
+#include "trainer/cuda/operation_mark.hpp"
 #include "trainer/executor/backend.hpp"
 #include "trainer/executor/gradient_places.hpp"
 #include "trainer/executor/optimizer_states.hpp"
@@ -53,6 +54,8 @@ class CudaBackend : public Backend {
     void take(issue::IssuedOperation operation) override;
     void wait_idle() override;
     void set_step(const StepSettings& settings) override { settings_ = settings; }
+    void begin_step(std::int64_t step) override { step_mark_.emplace(step); }
+    void end_step() override { step_mark_.reset(); }
     void set_sequence(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) override;
     const ParameterLayout& layout() const override { return layout_; }
     void set_weight(std::size_t parameter, std::span<const std::byte> values, DType type) override;
@@ -177,6 +180,7 @@ class CudaBackend : public Backend {
     std::vector<std::byte> values_;                      // what weight() and gradient() return, and
     std::vector<A> masters_;                             // weight() where there are master weights
     StepSettings settings_;
+    std::optional<StepMark> step_mark_;
     double gradient_scale_ = 1.0;  // of the step's clipping
     double preparation_seconds_ = 0.0;
 };

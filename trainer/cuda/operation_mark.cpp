@@ -29,21 +29,38 @@ const Words& words() {
     return kMade;
 }
 
-}  // namespace
-
-OperationMark::OperationMark(const schedule::OperationId& id) {
+nvtxEventAttributes_t numbered(std::uint32_t category, std::uint64_t number) {
     nvtxEventAttributes_t range{};
     range.version = NVTX_VERSION;
     range.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
-    range.category = trace::kMarkCategory;
+    range.category = category;
     range.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
-    range.payload.ullValue = schedule::pack(id);
+    range.payload.ullValue = number;
+    return range;
+}
+
+}  // namespace
+
+OperationMark::OperationMark(const schedule::OperationId& id) {
+    nvtxEventAttributes_t range = numbered(trace::kMarkCategory, schedule::pack(id));
     range.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
     range.message.registered = words().kinds[static_cast<std::size_t>(id.kind)];
     nvtxDomainRangePushEx(words().domain, &range);
 }
 
 OperationMark::~OperationMark() {
+    nvtxDomainRangePop(words().domain);
+}
+
+StepMark::StepMark(std::int64_t step) {
+    const std::string name = "step " + std::to_string(step);
+    nvtxEventAttributes_t range = numbered(trace::kStepCategory, static_cast<std::uint64_t>(step));
+    range.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    range.message.ascii = name.c_str();
+    nvtxDomainRangePushEx(words().domain, &range);
+}
+
+StepMark::~StepMark() {
     nvtxDomainRangePop(words().domain);
 }
 

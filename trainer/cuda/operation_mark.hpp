@@ -1,5 +1,5 @@
 #pragma once
-// NVTX: what a profiler is to know about the calls of an operation.
+// NVTX: what a profiler is to know about the calls of an operation, and of a step.
 
 #include "runtime/schedule/operation.hpp"
 
@@ -14,6 +14,15 @@ class OperationMark {
     OperationMark(const OperationMark&) = delete;
     OperationMark& operator=(const OperationMark&) = delete;
     ~OperationMark();
+};
+
+// The same around an optimizer step: "step 3", payload its number.
+class StepMark {
+  public:
+    explicit StepMark(std::int64_t step);
+    StepMark(const StepMark&) = delete;
+    StepMark& operator=(const StepMark&) = delete;
+    ~StepMark();
 };
 
 }  // namespace oomb::trainer

@@ -72,6 +72,9 @@ class Backend : public issue::IssuedSink, public issue::PageListSource {
 
     // The following are called only while idle.
     virtual void set_step(const StepSettings& settings) = 0;
+    // An optimizer step begins and ends: for profilers, which watch from outside.
+    virtual void begin_step(std::int64_t /*step*/) {}
+    virtual void end_step() {}
     // Token and target numbers of the next sequence, equal lengths up to the plan's context.
     virtual void set_sequence(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) = 0;
     // Parameters by their place in layout(). Values come in any stored type and are converted.

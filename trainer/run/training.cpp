@@ -140,6 +140,7 @@ bool TrainingRun::run_step(std::int64_t step) {
     StepSettings settings = options_.optimizer;
     settings.step = step;
     settings.learning_rate = learning_rate_at(options_.learning_rate, step);
+    backend_->begin_step(step);  // a recording may begin with it: not within what is timed
     meter_->begin_step();
     const Clock::time_point start = Clock::now();
     progress_->begin_step(step);
@@ -172,6 +173,7 @@ bool TrainingRun::run_step(std::int64_t step) {
 }
 
 void TrainingRun::end_step() {
+    backend_->end_step();
     progress_->end_step();
     if (trace_) {
         trace_->flush();
