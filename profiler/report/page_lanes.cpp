@@ -24,7 +24,7 @@ std::string detail_name(std::string_view name) {
 // What the colours stand for: a number for each slice.
 class Categories {
   public:
-    Categories(const Findings& findings) : profile_(findings.profile), marked_(findings.has_operations()) {
+    explicit Categories(const Findings& findings) : profile_(findings.profile), marked_(findings.has_operations()) {
         if (marked_) {
             for (int group = 0; group < timeline::kGroups; ++group) {
                 add(timeline::name_of(static_cast<timeline::Group>(group)), static_cast<Color>(group));
