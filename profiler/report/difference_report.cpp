@@ -28,7 +28,7 @@ double hidden_share(const DirectionTime& direction) {
 
 std::string device_text(std::uint32_t device, const BeforeAfter<DeviceOverlap>& overlap) {
     const auto& [before, after] = overlap;
-    std::string text = "\n" + line(fmt::format("device {}", device), "before", "after", "change");
+    std::string text = fmt::format("\n{}", line(fmt::format("device {}", device), "before", "after", "change"));
     text += time_line("span", before.span_ns(), after.span_ns());
     text += time_line("compute", before.compute_ns, after.compute_ns);
     text += time_line("copies that nothing hides", before.exposed_ns, after.exposed_ns);
