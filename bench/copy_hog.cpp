@@ -8,9 +8,11 @@
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "runtime/core/units.hpp"
@@ -92,16 +94,15 @@ int run(std::int64_t bytes, const std::string& directions) {
 }  // namespace oomb::device
 
 int main(int argc, char** argv) {
-    using namespace oomb;
     const std::string directions = argc > 2 ? argv[2] : "both";
     if (argc > 3 || (directions != "both" && directions != "in" && directions != "out")) {
         std::fputs("usage: copy_hog [MIB [both|in|out]]\n", stderr);
         return 2;
     }
-    std::signal(SIGINT, device::stop);
-    std::signal(SIGTERM, device::stop);
+    std::signal(SIGINT, oomb::device::stop);
+    std::signal(SIGTERM, oomb::device::stop);
     try {
-        return device::run((argc > 1 ? std::max(1, std::atoi(argv[1])) : 64) * kMiB, directions);
+        return oomb::device::run((argc > 1 ? std::max(1, std::atoi(argv[1])) : 64) * oomb::kMiB, directions);
     } catch (const std::exception& error) {
         std::fputs(fmt::format("copy_hog: {}\n", error.what()).c_str(), stderr);
         return 1;
