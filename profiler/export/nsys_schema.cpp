@@ -57,6 +57,8 @@ CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, rangeId
     color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER,
     uint64Value INTEGER, int64Value INTEGER, doubleValue REAL, uint32Value INTEGER, int32Value INTEGER,
     floatValue REAL, jsonTextId INTEGER, jsonText TEXT, binaryData TEXT, eventId INTEGER PRIMARY KEY);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER,
+    correlationId INTEGER, nameId INTEGER, returnValue INTEGER, callchainId INTEGER);
 CREATE TABLE PROFILER_OVERHEAD (start INTEGER, end INTEGER, globalTid INTEGER, nameId INTEGER, returnValue INTEGER,
     overheadType INTEGER);
 CREATE VIEW CUPTI_ACTIVITY_KIND_OVERHEAD AS SELECT start, end, NULL AS eventClass, globalTid, NULL AS correlationId,
@@ -99,6 +101,9 @@ CREATE TABLE ENUM_NSYS_EVENT_TYPE (id INTEGER PRIMARY KEY, name TEXT, label TEXT
 INSERT INTO ENUM_NSYS_EVENT_TYPE VALUES
     (34, 'NvtxMark', 'NvtxMark'), (59, 'NvtxPushPopRange', 'NvtxPushPopRange'),
     (60, 'NvtxStartEndRange', 'NvtxStartEndRange'), (75, 'NvtxDomainCreate', 'NvtxDomainCreate');
+CREATE TABLE ENUM_NSYS_EVENT_CLASS (id INTEGER PRIMARY KEY, name TEXT, label TEXT);
+INSERT INTO ENUM_NSYS_EVENT_CLASS VALUES
+    (0, 'TRACE_PROCESS_EVENT_CUDA_RUNTIME', 'CUDA runtime'), (1, 'TRACE_PROCESS_EVENT_CUDA_DRIVER', 'CUDA driver');
 CREATE TABLE ENUM_DIAGNOSTIC_SEVERITY_LEVEL (id INTEGER PRIMARY KEY, name TEXT, label TEXT);
 INSERT INTO ENUM_DIAGNOSTIC_SEVERITY_LEVEL VALUES (1, 'Info', 'Info'), (2, 'Warning', 'Warning'), (3, 'Error', 'Error');
 )sql";
@@ -132,6 +137,10 @@ std::int64_t nsys_number(SynchronizationKind kind) {
 
 std::int64_t nsys_number(OverheadKind kind) {
     return static_cast<std::int64_t>(kind) + 1;
+}
+
+std::int64_t nsys_number(ApiKind kind) {
+    return kind == ApiKind::kDriver ? 1 : 0;
 }
 
 std::int64_t nsys_global_pid(std::int64_t process) {

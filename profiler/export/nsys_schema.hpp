@@ -19,6 +19,7 @@ std::int64_t nsys_number(CopyKind kind);  // ENUM_CUDA_MEMCPY_OPER
 std::int64_t nsys_number(MemoryKind kind);
 std::int64_t nsys_number(SynchronizationKind kind);
 std::int64_t nsys_number(OverheadKind kind);
+std::int64_t nsys_number(ApiKind kind);  // ENUM_NSYS_EVENT_CLASS
 
 // Bits 24 to 47 are the process, 0 to 23 the thread; above them nsys has machine and VM, which are 0 here.
 std::int64_t nsys_global_pid(std::int64_t process);

@@ -77,6 +77,7 @@ class Exporter {
     void memory();
     void markers();
     void synchronizations();
+    void calls();
     void overheads();
     void operations();
 
@@ -243,6 +244,16 @@ void Exporter::synchronizations() {
     }
 }
 
+void Exporter::calls() {
+    SqliteInsert insert(database_,
+                        "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start, end, eventClass, globalTid, correlationId, "
+                        "nameId, returnValue) VALUES (?, ?, ?, ?, ?, ?, ?)");
+    for (const ApiCall& c : profile_.calls) {
+        insert(time(c.begin_ns), time(c.end_ns), nsys_number(c.kind), global_tid(c.thread), c.correlation,
+               strings_.of(profile_.text(c.name)).second, c.result);
+    }
+}
+
 void Exporter::overheads() {
     SqliteInsert insert(database_,
                         "INSERT INTO PROFILER_OVERHEAD (start, end, globalTid, nameId, overheadType) "
@@ -296,6 +307,7 @@ void export_sqlite(const Profile& profile, const std::filesystem::path& path) {
         exporter.memory();
         exporter.markers();
         exporter.synchronizations();
+        exporter.calls();
         exporter.overheads();
         exporter.operations();
     }

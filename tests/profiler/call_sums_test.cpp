@@ -73,7 +73,7 @@ TEST_CASE("report and trace show both, and say nothing of them where there are n
     CHECK(json["calls"].size() == 2);
     CHECK(json["counters"][0]["most_bytes_per_second"] == 5e10);
     std::size_t calls = 0, values = 0;
-    const Json trace = Json::parse(chrome_trace(profile));
+    const Json trace = Json::parse(chrome_trace(profile, 0, kMostChromeSlices).text);
     for (const Json& event : trace["traceEvents"]) {
         calls += event["name"] == "cudaLaunchKernel" && event["ph"] == "X" ? 1 : 0;
         values += event["ph"] == "C" ? 1 : 0;

@@ -229,6 +229,31 @@ TEST_CASE("every field of every record, times from the session's start, and NULL
     CHECK(database.value("SELECT globalTid / 0x1000000 % 0x1000000 FROM PROFILER_OVERHEAD") == "7");
 }
 
+TEST_CASE("calls, and through them the kernels that were launched within an NVTX range") {
+    const auto marker = [](std::int64_t at, MarkerKind kind, std::uint32_t id) {
+        return Marker{.at_ns = at, .kind = kind, .id = id, .thread = 70, .name = 1};
+    };
+    const auto launch = [](std::int64_t at, std::uint32_t thread, std::uint32_t correlation) {
+        return ApiCall{at, at + 10, ApiKind::kRuntime, thread, correlation, 2, 0};
+    };
+    const Exported database(
+        profile_of({StringRecord{1, "step"}, StringRecord{2, "cudaLaunchKernel_v7000"},
+                    marker(1'100, MarkerKind::kBegin, 1), marker(1'200, MarkerKind::kEnd, 1), launch(1'050, 70, 1),
+                    launch(1'110, 70, 2), launch(1'120, 71, 3), ApiCall{1'112, 1'118, ApiKind::kDriver, 70, 2, 2, 700},
+                    launch(1'190, 70, 4), Kernel{.begin_ns = 1'300, .end_ns = 1'400, .correlation = 1},
+                    Kernel{.begin_ns = 1'400, .end_ns = 1'440, .correlation = 2},
+                    Kernel{.begin_ns = 1'440, .end_ns = 1'450, .correlation = 3},
+                    Kernel{.begin_ns = 1'450, .end_ns = 1'452, .correlation = 4}}));
+    CHECK(database.query("SELECT c.start, c.end, e.label, c.globalTid % 0x1000000, correlationId, s.value, returnValue "
+                         "FROM CUPTI_ACTIVITY_KIND_RUNTIME c JOIN StringIds s ON s.id = nameId JOIN "
+                         "ENUM_NSYS_EVENT_CLASS e ON e.id = eventClass WHERE returnValue != 0") ==
+          Rows{{"112", "118", "CUDA driver", "70", "2", "cudaLaunchKernel_v7000", "700"}});
+    CHECK(database.query("SELECT COUNT(*), SUM(k.end - k.start) FROM NVTX_EVENTS n JOIN CUPTI_ACTIVITY_KIND_RUNTIME c "
+                         "ON c.globalTid = n.globalTid AND c.start >= n.start AND c.end <= n.end AND c.eventClass = 0 "
+                         "JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON k.correlationId = c.correlationId "
+                         "WHERE n.text = 'step'") == Rows{{"2", "42"}});
+}
+
 TEST_CASE("every number of an enumeration has its label") {
     std::vector<Record> records;
     for (int i = 0; i < 10; ++i) {
@@ -308,6 +333,7 @@ TEST_CASE("random records of every kind: as many rows as records") {
         CHECK(rows("CUPTI_ACTIVITY_KIND_MEMSET") == text_of(std::ssize(profile.memsets)));
         CHECK(rows("CUDA_GPU_MEMORY_USAGE_EVENTS") == text_of(std::ssize(profile.memory)));
         CHECK(rows("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION") == text_of(std::ssize(profile.synchronizations)));
+        CHECK(rows("CUPTI_ACTIVITY_KIND_RUNTIME") == text_of(std::ssize(profile.calls)));
         CHECK(rows("PROFILER_OVERHEAD") == text_of(std::ssize(profile.overheads)));
         CHECK(rows("OOMB_OPERATIONS") == text_of(std::ssize(profile.marks)));
         CHECK(database.value("PRAGMA integrity_check") == "ok");
