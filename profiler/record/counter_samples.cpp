@@ -1,6 +1,7 @@
 #include "profiler/record/counter_samples.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "profiler/record/explain.hpp"
 #include "runtime/core/error.hpp"
@@ -13,13 +14,14 @@ void check_counters(CUptiResult result, const char* call) {
     }
 }
 
-CounterPlan::CounterPlan(const std::string& chip, std::span<const std::uint8_t> availability) {
+CounterPlan::CounterPlan(std::string chip, std::vector<std::uint8_t> availability)
+    : chip_(std::move(chip)), availability_(std::move(availability)) {
     CUpti_Profiler_Host_Initialize_Params begin{};
     begin.structSize = CUpti_Profiler_Host_Initialize_Params_STRUCT_SIZE;
     begin.profilerType = CUPTI_PROFILER_TYPE_PM_SAMPLING;
-    begin.pChipName = chip.c_str();
-    begin.pCounterAvailabilityImage = availability.empty() ? nullptr : availability.data();
-    check_counters(cuptiProfilerHostInitialize(&begin), ("chip " + chip).c_str());
+    begin.pChipName = chip_.c_str();
+    begin.pCounterAvailabilityImage = availability_.empty() ? nullptr : availability_.data();
+    check_counters(cuptiProfilerHostInitialize(&begin), ("chip " + chip_).c_str());
     host_ = begin.pHostObject;
     for (const char* name : kCounterMetrics) {
         CUpti_Profiler_Host_GetMetricProperties_Params properties{};

@@ -22,7 +22,7 @@ class CounterPlan {
   public:
     // `chip` as CUPTI names it ("GH100"); `availability` of the device, or empty. Metrics that the chip does not have
     // are left out. Throws UnsupportedError: the chip is not known, has none of the metrics, or needs several passes.
-    CounterPlan(const std::string& chip, std::span<const std::uint8_t> availability);
+    CounterPlan(std::string chip, std::vector<std::uint8_t> availability);
     CounterPlan(const CounterPlan&) = delete;
     CounterPlan& operator=(const CounterPlan&) = delete;
     ~CounterPlan();
@@ -36,6 +36,8 @@ class CounterPlan {
     void make_config_image();
     void release();
 
+    std::string chip_;  // these two as long as the host's object, which may look at them
+    std::vector<std::uint8_t> availability_;
     CUpti_Profiler_Host_Object* host_ = nullptr;
     std::vector<const char*> metrics_;
     std::vector<std::uint8_t> config_image_;

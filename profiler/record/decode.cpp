@@ -141,6 +141,7 @@ void Decoder::decode(const CUpti_Activity& activity) {
 
 void Decoder::device(const CUpti_Activity& activity) {
     const auto from = front(activity, &CUpti_ActivityDevice5::name);
+    saw_device_ = true;
     sink_.add(Device{.device = from.id,
                      .name = intern(from.name),
                      .memory_bytes = number(from.globalMemorySize),

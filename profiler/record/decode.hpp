@@ -34,6 +34,7 @@ class Decoder {
     void decode(const CUpti_Activity& activity);
 
     std::int64_t unreadable_bytes() const { return unreadable_bytes_; }
+    bool saw_device() const { return saw_device_; }  // a device's record
 
   private:
     void device(const CUpti_Activity& activity);
@@ -54,6 +55,7 @@ class Decoder {
     bool calls_;
     std::int64_t markers_from_ns_ = 0;
     std::int64_t unreadable_bytes_ = 0;
+    bool saw_device_ = false;
 };
 
 // Under this kind the NVTX range of an operation is pushed as CUPTI's external correlation.

@@ -14,6 +14,7 @@
 
 #include "profiler/record/counter_sampler.hpp"
 #include "profiler/record/decode.hpp"
+#include "profiler/record/driver_devices.hpp"
 #include "profiler/record/exchange.hpp"
 #include "profiler/record/explain.hpp"
 #include "profiler/record/listener.hpp"
@@ -170,6 +171,7 @@ class Session::Recorder {
         stop_recording();
         guarded([&] {
             write_completed();
+            write_devices();
             write_losses();
             write_notes();
             writer_->close();
@@ -199,6 +201,19 @@ class Session::Recorder {
 
     void flush_activity(std::uint32_t flag) {
         note_once(cuptiActivityFlushAll(flag), flush_told_, "records that CUPTI still held may be missing");
+    }
+
+    // CUPTI tells of devices when CUDA begins. Where that was before this session, the driver does.
+    void write_devices() {
+        if (decoder_->saw_device()) {
+            return;
+        }
+        for (const DriverDevice& device : driver_devices()) {
+            writer_->add(Device{.device = device.device,
+                                .name = writer_->intern(device.name),
+                                .memory_bytes = device.memory_bytes,
+                                .multiprocessors = device.multiprocessors});
+        }
     }
 
     void write_notes() {

@@ -138,7 +138,7 @@ std::vector<std::string> notes_of(const ProfileDifference& difference) {
 }
 
 std::string difference_text(const ProfileDifference& difference, std::size_t rows) {
-    std::string text;
+    std::string text = difference.devices.empty() ? "neither has work of a device\n" : "";
     for (const auto& [device, overlap] : difference.devices) {
         text += device_text(device, overlap);
     }

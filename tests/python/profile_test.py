@@ -32,6 +32,7 @@ def test_help_of_all_commands():
                                           (["compare"], "two of --plan, --trace and --profile"), (["compare", "a"], "found one recording"),
                                           (["compare", "a", "b", "--trace", "c"], "leave --plan"),
                                           (["compare", "--plan", "a"], "found 1"),
+                                          (["run", "--counters", "--", "true"], "--counters: sampling"),
                                           (["run", "--steps", "3:2", "--", "true"], '--steps: found "3:2"'),
                                           (["run", "--steps", "2", "--seconds", "1", "--", "true"], "leave one out"),
                                           (["run", "--seconds", "0", "--", "true"], "--seconds: found 0"),
@@ -121,13 +122,13 @@ def test_the_exit_code_is_that_of_the_command(tmp_path):
 
 @needs_recorder
 def test_the_recorder_is_named_in_the_programs_environment(tmp_path):
-    done = profile("run", "--operations", "--api", "--counters", "--steps", "2:3", "--step-range", "a step", "--out", tmp_path / "x.profile",
+    done = profile("run", "--operations", "--api", "--steps", "2:3", "--step-range", "a step", "--out", tmp_path / "x.profile",
                    "--", "env")
     words = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     assert Path(words["CUDA_INJECTION64_PATH"]).name == "liboomb-profile-injection.so"
     assert "libcupti.so" in words["NVTX_INJECTION64_PATH"]
     assert words["OOMB_PROFILE_OUT"] == str(tmp_path / "x.profile")
-    for name, value in (("OPERATIONS", "1"), ("API", "1"), ("COUNTERS", "1"), ("STEPS", "2:3"), ("STEP_RANGE", "a step"), ("SECONDS", "")):
+    for name, value in (("OPERATIONS", "1"), ("API", "1"), ("COUNTERS", "0"), ("STEPS", "2:3"), ("STEP_RANGE", "a step"), ("SECONDS", "")):
         assert words[f"OOMB_PROFILE_{name}"] == value
     done = profile("run", "--seconds", "1.5", "--start-after", "2", "--out", tmp_path / "x.profile", "--", "env")
     words = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
