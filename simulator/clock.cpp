@@ -142,7 +142,8 @@ void Clock::repeat_submission(const Place& last, std::int64_t times, double late
     const std::size_t end = taken_;
     for (std::int64_t i = std::max<std::int64_t>(0, all - kMostInFlight); i < all; ++i) {
         const std::size_t like = last.taken + static_cast<std::size_t>(i % each);
-        done_[(end + i) % kMostInFlight] = done[like % kMostInFlight] + static_cast<double>(i / each + 1) * later;
+        const std::int64_t round = i / each + 1;
+        done_[(end + i) % kMostInFlight] = done[like % kMostInFlight] + static_cast<double>(round) * later;
     }
     taken_ += static_cast<std::size_t>(all);
     submitted_ += static_cast<double>(times) * (submitted_ - last.submitted);

@@ -19,6 +19,23 @@ constexpr const char* kFooter =
     "  oomb-profile report step.profile --html step.html\n"
     "  oomb-profile report step.profile --from 4 --to 6 --chrome step.json\n";
 
+// Where it cannot be told (no step is complete, lists of pages), all else is.
+std::optional<PathFindings> path_of(const Profile& profile, const std::string& file, const std::string& trace,
+                                    std::optional<std::int64_t> step, std::size_t most, std::ostream& err) {
+    if (trace.empty()) {
+        return std::nullopt;
+    }
+    try {
+        return find_path(profile, file, trace, step, most);
+    } catch (const UnsupportedError& error) {
+        if (step) {
+            throw;
+        }
+        err << fmt::format("note: no critical path: {}\n", error.what());
+        return std::nullopt;
+    }
+}
+
 }  // namespace
 
 ExitCode report(const Call& call) {
@@ -49,10 +66,7 @@ ExitCode report(const Call& call) {
     }
     check_report_files(files);
     Profile profile = read_profile(file);
-    std::optional<PathFindings> path;
-    if (!against.trace.empty()) {
-        path = find_path(profile, file, against.trace, number, options.rows / 2);
-    }
+    const auto path = path_of(profile, file, against.trace, number, options.rows / 2, call.err);
     const ShownTime shown = keep_shown(profile, files);
     const auto hardware = recorded_hardware(against, profile);
     const auto step = recorded_step(against, profile);

@@ -109,7 +109,8 @@ const Candidate& of_median_length(const std::vector<Candidate>& candidates, cons
         }
     }
     if (complete.empty()) {
-        fail<FileError>("{}: no step is complete ({}); name one with --step", file, candidates.front().lacks.front());
+        fail<UnsupportedError>("{}: no step is complete ({}); name one with --step", file,
+                               candidates.front().lacks.front());
     }
     const std::vector<StepFacts> warm = trace::warm_steps(std::move(complete));
     if (warm.size() > 1) {

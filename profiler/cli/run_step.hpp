@@ -28,7 +28,7 @@ struct RunStep {
 // Step `number` of the trace (without one, of the recording), or that one of median length among the steps which are
 // complete in both, without the first if there are more. Steps of the same number are the same; where the recording has
 // no numbers its first step is taken for the first of the trace. Throws FileError: no trace, a recording without
-// operations, no such step.
+// operations, no such step; UnsupportedError: none is complete.
 RunStep choose_step(const RunFiles& files, std::optional<std::int64_t> number);
 
 // Throws FileError, naming `file`, where the recording does not say which operations made its calls.

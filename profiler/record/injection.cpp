@@ -80,12 +80,7 @@ Session* make_session(SessionOptions& options) {
     return new Session(options);
 }
 
-}  // namespace
-}  // namespace oomb::profiler
-
-// 1: loaded. The program goes on whatever happens here.
-extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
-    using namespace oomb::profiler;
+int begin() {
     if (session != nullptr) {
         return 1;
     }
@@ -101,4 +96,13 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
         }
     }
     return 1;
+}
+
+}  // namespace
+}  // namespace oomb::profiler
+
+// The name is the driver's. 1: loaded. The program goes on whatever happens here.
+// NOLINTNEXTLINE(readability-identifier-naming)
+extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
+    return oomb::profiler::begin();
 }
