@@ -15,19 +15,18 @@ Function* entry(void* driver, const char* name) {
 
 }  // namespace
 
-std::vector<DriverDevice> driver_devices() {
+void add_driver_devices(const RecordSink& sink) {
     void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
     auto* const get_count = entry<CUresult(int*)>(driver, "cuDeviceGetCount");
     auto* const get_name = entry<CUresult(char*, int, CUdevice)>(driver, "cuDeviceGetName");
     auto* const get_memory = entry<CUresult(std::size_t*, CUdevice)>(driver, "cuDeviceTotalMem_v2");
     auto* const get_attribute = entry<CUresult(int*, CUdevice_attribute, CUdevice)>(driver, "cuDeviceGetAttribute");
-    std::vector<DriverDevice> devices;
     if (get_count == nullptr || get_name == nullptr || get_memory == nullptr || get_attribute == nullptr) {
-        return devices;
+        return;
     }
     int count = 0;
     if (get_count(&count) != CUDA_SUCCESS) {
-        return devices;
+        return;
     }
     // A device's handle is its number.
     for (CUdevice device = 0; device < count; ++device) {
@@ -37,11 +36,12 @@ std::vector<DriverDevice> driver_devices() {
         if (get_name(name.data(), static_cast<int>(name.size()) - 1, device) == CUDA_SUCCESS &&
             get_memory(&memory, device) == CUDA_SUCCESS &&
             get_attribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) == CUDA_SUCCESS) {
-            devices.push_back({static_cast<std::uint32_t>(device), name.data(), static_cast<std::int64_t>(memory),
-                               static_cast<std::uint32_t>(multiprocessors)});
+            sink.add(Device{.device = static_cast<std::uint32_t>(device),
+                            .name = sink.intern(name.data()),
+                            .memory_bytes = static_cast<std::int64_t>(memory),
+                            .multiprocessors = static_cast<std::uint32_t>(multiprocessors)});
         }
     }
-    return devices;
 }
 
 }  // namespace oomb::profiler

@@ -171,7 +171,9 @@ class Session::Recorder {
         stop_recording();
         guarded([&] {
             write_completed();
-            write_devices();
+            if (!decoder_->saw_device()) {  // CUPTI tells of devices when CUDA begins: that was before this session
+                add_driver_devices(sink_);
+            }
             write_losses();
             write_notes();
             writer_->close();
@@ -201,19 +203,6 @@ class Session::Recorder {
 
     void flush_activity(std::uint32_t flag) {
         note_once(cuptiActivityFlushAll(flag), flush_told_, "records that CUPTI still held may be missing");
-    }
-
-    // CUPTI tells of devices when CUDA begins. Where that was before this session, the driver does.
-    void write_devices() {
-        if (decoder_->saw_device()) {
-            return;
-        }
-        for (const DriverDevice& device : driver_devices()) {
-            writer_->add(Device{.device = device.device,
-                                .name = writer_->intern(device.name),
-                                .memory_bytes = device.memory_bytes,
-                                .multiprocessors = device.multiprocessors});
-        }
     }
 
     void write_notes() {
