@@ -188,6 +188,16 @@ void write_copies(RateFit& fit, const std::vector<RecordedRun>& runs, const std:
     }
 }
 
+// Where operations take uneven times, what one of them does to memory beside its main work can vanish in that.
+void fill_memory_rates(HardwareProfile& profile) {
+    for (SourcedRate* rate : {&profile.gemm_sum_bytes, &profile.hbm_read_bytes, &profile.hbm_write_bytes}) {
+        if (!(rate->per_second > 0)) {
+            *rate = {profile.hbm_copy_bytes.per_second,
+                     profile.hbm_copy_bytes.source + "; not told apart: as hbm_copy"};
+        }
+    }
+}
+
 // A base that was not measured has no numbers to keep.
 void require_rates(const HardwareProfile& profile) {
     const std::pair<const char*, const SourcedRate*> rates[] = {
@@ -258,6 +268,7 @@ RateFit fit_rates(const std::vector<RecordedRun>& runs, const HardwareProfile& b
     const std::vector<Reading> readings = compute_readings(runs, base.multiprocessors.count);
     write_compute(fit, readings, compute_prices(readings), dtype, source);
     write_copies(fit, runs, source);
+    fill_memory_rates(fit.profile);
     require_rates(fit.profile);
     fit.errors = errors_of(runs, fit.profile);
     return fit;

@@ -110,6 +110,19 @@ TEST_CASE("a base without numbers has none to keep: the key is named") {
                    {"host_to_device: no step shows it", "--base"});
 }
 
+TEST_CASE("a rate of memory that neither runs nor base show is that of copies within it") {
+    HardwareProfile base;
+    base.multiprocessors.count = 1;
+    base.hbm_copy_bytes = base.host_to_device_bytes = base.device_to_host_bytes = base.host_to_device_both_bytes =
+        base.device_to_host_both_bytes = {1e9, "made up"};
+    RecordedRun run = run_without_copies();
+    std::erase_if(run.shapes, [](const ShapeTime& shape) { return shape.kind == schedule::Kind::kGradientNorm; });
+    const RateFit fit = simulator::fit_rates({run}, base, "a test");
+    REQUIRE(kept(fit, "hbm_read"));
+    CHECK(fit.profile.hbm_read_bytes.per_second == fit.profile.hbm_copy_bytes.per_second);
+    check_contains(fit.profile.hbm_read_bytes.source, {fit.profile.hbm_copy_bytes.source, "as hbm_copy"});
+}
+
 TEST_CASE("the base is the known machine whose GPU the traces name, and no other") {
     const TemporaryFolder folder;
     const std::string trace = (folder.path() / "run.trace").string(), out = (folder.path() / "out.json").string();
