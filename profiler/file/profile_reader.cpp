@@ -69,7 +69,7 @@ bool fits(std::uint64_t value) {
 }
 
 template <class R>
-R read_record(Cursor& cursor, std::array<std::uint64_t, 16>& previous) {
+R read_record(Cursor& cursor, FieldValues& previous) {
     R record;
     std::size_t place = 0;
     for_each_field(fields(record), [&](auto& field) {

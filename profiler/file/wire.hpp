@@ -45,8 +45,13 @@ constexpr std::uint64_t unzigzag(std::uint64_t value) {
     return (value >> 1) ^ (0 - (value & 1));
 }
 
+template <std::size_t... I>
+constexpr std::size_t most_fields(std::index_sequence<I...> /*kinds*/) {
+    return std::max({std::tuple_size_v<decltype(fields(std::declval<std::variant_alternative_t<I, Record>&>()))>...});
+}
+using FieldValues = std::array<std::uint64_t, most_fields(std::make_index_sequence<std::variant_size_v<Record>>{})>;
 // The records before, one of each kind: what the next ones are differences from.
-using Previous = std::array<std::array<std::uint64_t, 16>, std::variant_size_v<Record>>;
+using Previous = std::array<FieldValues, std::variant_size_v<Record>>;
 
 inline void for_each_field(auto&& tuple, const auto& visit) {
     std::apply([&](auto&... field) { (visit(field), ...); }, tuple);

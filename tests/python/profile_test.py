@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recordings import ROOT, seeds
+from recordings import COPY, KERNEL, ROOT, STRING, Block, seeds, write_block
 
 BIN = Path(os.environ.get("OOMB_BIN") or ROOT / "build/bin")
 needs_recorder = pytest.mark.skipif(not (BIN / "liboomb-profile-injection.so").exists(), reason="built without CUDA")
@@ -86,6 +86,22 @@ def test_the_same_as_a_database(tmp_path):
         assert database.execute("SELECT start, end, streamId FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchall() == [(999, 1999, 7)]
     assert profile("report", file, "--sqlite", out).returncode == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["seed.profile", "seed.sqlite"]
+
+
+def test_records_differ_from_the_last_of_their_own_kind(tmp_path):
+    """A kernel has the most fields of all, the last of them its node in a graph; what follows it in memory is another kind's."""
+    file, out = tmp_path / "x.profile", tmp_path / "x.sqlite"
+    block = Block()
+    block.add(STRING, 1, text="kernel")
+    for begin, node in ((1000, 0), (2000, 7), (3000, 8)):
+        block.add(COPY, begin + 500, begin + 600, 0, 1, 8, begin, 1, 2, 3, 64, 1, node)
+        block.add(KERNEL, begin, begin + 100, 0, 1, 7, begin, 1, *[1] * 9, node)
+    write_block(file, block)
+    assert profile("report", file, "--sqlite", out).returncode == 0
+    with contextlib.closing(sqlite3.connect(out)) as database:
+        for table, late in (("KERNEL", 0), ("MEMCPY", 500)):
+            rows = database.execute(f"SELECT start, graphNodeId FROM CUPTI_ACTIVITY_KIND_{table}").fetchall()
+            assert rows == [(999 + late, None), (1999 + late, 7), (2999 + late, 8)]
 
 
 def kind_of(operation):

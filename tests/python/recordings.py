@@ -75,7 +75,11 @@ def write_recording(path, steps, device="NVIDIA H200"):
                 block.add(KERNEL, first, last, 0, 1, 7, call, 1, *[1] * 9, 0)
             else:
                 block.add(COPY, first, last, 0, 1, 7 + engine, call, engine, 2, 3, size, 1, 0)
+    write_block(path, block)
+
+
+def write_block(path, block):
     header = {"program": "a test", "command": "oomb-train", "process": 1, "begin_ns": 1, "cupti_version": 130001,
-              "driver_version": 13000, "operation_kinds": kinds}
+              "driver_version": 13000, "operation_kinds": seeds.kinds()}
     Path(path).write_bytes(b"OOMBPROF" + seeds.struct.pack("<II", 1, 0) + seeds.block(1, json.dumps(header).encode())
                            + seeds.block(2, block.payload, block.records) + seeds.block(3, seeds.varint(block.records)))
