@@ -103,7 +103,8 @@ void add_request_flags(CLI::App& app, RecordingRequest& request, std::string& st
                  "are recorded for that");
     app.add_flag("--api", request.calls, "also record every call of CUDA's runtime and driver");
     app.add_flag("--counters", request.counters,
-                 "also sample bytes over PCIe and of GPU memory every millisecond: not yet, see the message");
+                 "also sample bytes over PCIe and of GPU memory every millisecond; switched off, for it has ended "
+                 "programs with a memory error");
 }
 
 }  // namespace
