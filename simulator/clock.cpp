@@ -73,6 +73,7 @@ Clock::Start Clock::start_of(const issue::IssuedOperation& issued, std::int64_t 
     if (durations_.host() != Host::kFollowed) {
         return {std::max(ready, lists_known_) + submission.gap_seconds, ready - free};
     }
+    host_work_ += submission.host_seconds;
     // Until the host reaches an operation its engine waits for the host, whatever it will wait for then.
     const double reached = std::max(submitted_, done_[taken_ % kMostInFlight]) + submission.host_seconds;
     submitted_ = std::max(reached, lists_known_ + submission.host_seconds);
@@ -129,6 +130,7 @@ Clock::Place Clock::place() const {
     Place place;
     place.taken = taken_;
     place.submitted = submitted_;
+    place.host_work = host_work_;
     for (std::size_t engine = 0; engine < schedule::kEngines; ++engine) {
         place.issued[engine] = lanes_[engine].issued;
         place.busy[engine] = lanes_[engine].spans;
@@ -146,7 +148,13 @@ void Clock::repeat_submission(const Place& last, std::int64_t times, double late
         done_[(end + i) % kMostInFlight] = done[like % kMostInFlight] + static_cast<double>(round) * later;
     }
     taken_ += static_cast<std::size_t>(all);
-    submitted_ += static_cast<double>(times) * (submitted_ - last.submitted);
+    const double work = static_cast<double>(times) * (host_work_ - last.host_work);
+    const double growth = submitted_ - last.submitted;
+    // A host that came forward faster than the engines was let on by operations before these; it still works for each,
+    // and goes no further ahead than it may.
+    submitted_ = growth <= later ? submitted_ + static_cast<double>(times) * growth
+                                 : std::max(submitted_ + work, done_[taken_ % kMostInFlight]);
+    host_work_ += work;
 }
 
 void Clock::repeat(const Place& first, const Place& last, std::int64_t times, double later) {

@@ -33,6 +33,7 @@ class Clock : public issue::IssuedSink {
         std::array<std::size_t, schedule::kEngines> busy{};  // spans of the copy engines
         std::size_t taken = 0;                               // operations
         double submitted = 0.0;                              // when the host had submitted the last one
+        double host_work = 0.0;                              // seconds that the host has worked for them
     };
     Place place() const;
     double free_at(schedule::Engine engine) const { return lanes_[static_cast<std::size_t>(engine)].free; }
@@ -98,6 +99,7 @@ class Clock : public issue::IssuedSink {
     // Under Host::kFollowed: when the host has submitted the last operation, and, by number, until when the last
     // kMostInFlight ones and all before them are done.
     double submitted_ = 0.0;
+    double host_work_ = 0.0;
     std::vector<double> done_;
     std::size_t taken_ = 0;
     double lists_known_ = 0.0;  // to the host: nothing taken from now on begins earlier

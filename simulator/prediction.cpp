@@ -182,7 +182,7 @@ Prediction simulate(const schedule::Plan& plan, Durations& durations, const Walk
             Shortcut shortcut(plan, issuer, clock);
             schedule::SequenceGenerator(step, number, walked.sequences, shortcut).generate();
             if (left_out != nullptr) {
-                *left_out = shortcut.iterations_left_out();
+                *left_out = shortcut.operations_left_out();
             }
             clock.log_to(nullptr);
         } else {

@@ -70,7 +70,7 @@ Prediction simulate_step(const schedule::Plan& plan, Durations& durations, std::
                          StepObserver* observer = nullptr);
 
 // The same numbers up to rounding, from a walk that leaves out what only repeats (shortcut.hpp): `left_out`, if it is
-// not null, is told how many iterations over layers and windows. Where the step has lists nothing repeats: all of it is
+// not null, is told how many operations. Where the step has lists nothing repeats: all of it is
 // walked through, with lists of the default model.
 Prediction simulate_shortened(const schedule::Plan& plan, const HardwareProfile& profile,
                               std::int64_t* left_out = nullptr);

@@ -88,7 +88,6 @@ std::int64_t Shortcut::left_out(const schedule::Repetition& repetition) {
     leave_out(loop, times);
     move_pages(loop, settled, shift, times);
     loop.begin(mark());
-    iterations_left_out_ += times;
     return times;
 }
 
@@ -116,7 +115,8 @@ void Shortcut::compare_last(Loop& loop) const {
         return;
     }
     const double later = ran_[b.ran].begin - ran_[a.ran].begin;
-    if (c.place.submitted - b.place.submitted > later + slack(later, ran_[b.ran].begin)) {
+    if (c.place.submitted - b.place.submitted > later + slack(later, ran_[b.ran].begin) &&
+        !host_is_ahead(b, c, later)) {
         return;  // the engines are about to catch up with the host
     }
     for (std::size_t i = 0; i < c.ran - b.ran; ++i) {
@@ -127,6 +127,21 @@ void Shortcut::compare_last(Loop& loop) const {
     const bool as_before = std::abs(later - loop.seconds) <= slack(later, ran_[b.ran].begin);
     loop.steady = as_before ? steady + 1 : 1;
     loop.seconds = later;
+}
+
+// The engines will not catch up with the host, though it did less than they since `b`: it was held up by operations
+// further back than those it may be ahead of. All that was taken from `b` to `c` it had submitted before the first
+// began; it works for an iteration no longer than the engines, which take `later`; and where it may be no further
+// ahead, that is more than what lies between the begin of an iteration and its last end.
+bool Shortcut::host_is_ahead(const Mark& b, const Mark& c, double later) const {
+    double begin = INFINITY, end = 0.0;
+    for (std::size_t i = b.ran; i < c.ran; ++i) {
+        begin = std::min(begin, ran_[i].begin);
+        end = std::max(end, ran_[i].begin + ran_[i].seconds);
+    }
+    const auto ahead = kMostInFlight / static_cast<std::int64_t>(c.place.taken - b.place.taken);
+    return c.place.submitted <= begin && c.place.host_work - b.place.host_work <= later &&
+           static_cast<double>(ahead - 1) * later >= end - begin;
 }
 
 // From how many iterations the next one follows; 0: not from this loop alone. The cache has the pages that were used
@@ -269,6 +284,7 @@ void Shortcut::leave_out(const Loop& loop, std::int64_t times) {
     for (std::size_t i = loop.marks[last - 1].ran; i < loop.marks[last].ran; ++i) {
         Clock::Ran again = ran_[i];
         again.times *= times;
+        operations_left_out_ += again.times;
         clock_.count(again);
         ran_.push_back(again);
     }

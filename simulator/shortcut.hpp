@@ -30,7 +30,7 @@ class Shortcut : public schedule::OperationSink {
     void take(const schedule::Operation& operation) override;
     std::int64_t left_out(const schedule::Repetition& repetition) override;
 
-    std::int64_t iterations_left_out() const { return iterations_left_out_; }
+    std::int64_t operations_left_out() const { return operations_left_out_; }
 
     static constexpr double kSlack = 1e-9;
 
@@ -64,6 +64,7 @@ class Shortcut : public schedule::OperationSink {
 
     Mark mark() const;
     void compare_last(Loop& loop) const;
+    bool host_is_ahead(const Mark& b, const Mark& c, double later) const;
     std::size_t depth(const Loop& loop) const;
     std::int64_t slots_in_use(const Loop& loop) const;
     bool copies_apart(const Loop& loop, std::size_t depth) const;
@@ -85,7 +86,7 @@ class Shortcut : public schedule::OperationSink {
     std::vector<Clock::Ran> ran_;    // since the loop over layers began
     std::vector<Settled> settled_;
     bool partly_born_ = false;  // of the pages of a request some were there before
-    std::int64_t iterations_left_out_ = 0;
+    std::int64_t operations_left_out_ = 0;
 };
 
 }  // namespace oomb::simulator

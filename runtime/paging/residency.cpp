@@ -33,9 +33,11 @@ std::int64_t Residency::table_bytes() const {
 
 std::int64_t Residency::index_of(const PageSet& pages, std::int64_t i) const {
     const std::int64_t page = pages.page(i);
-    require(page >= 0 && page < shape_.pages_per_layer && pages.layer >= 0 && pages.layer < shape_.layers,
-            "{} page {} of layer {}: there are {} pages and {} layers", name_of(shape_.page_class), page, pages.layer,
-            shape_.pages_per_layer, shape_.layers);
+    // No require() where every page of every request passes: what its text is made of would be computed each time.
+    if (page < 0 || page >= shape_.pages_per_layer || pages.layer < 0 || pages.layer >= shape_.layers) {
+        fail<InternalError>("{} page {} of layer {}: there are {} pages and {} layers", name_of(shape_.page_class),
+                            page, pages.layer, shape_.pages_per_layer, shape_.layers);
+    }
     return page * shape_.layers + pages.layer;
 }
 
@@ -46,8 +48,9 @@ Tier Residency::tier_of(const PageSet& pages) const {
     }
     const bool in_hbm = lives_in_hbm(index_of(pages, 0));
     for (std::int64_t i = 1; i < pages.count; ++i) {
-        require(lives_in_hbm(index_of(pages, i)) == in_hbm, "{} pages: a request has some at home in HBM, some not",
-                name_of(shape_.page_class));
+        if (lives_in_hbm(index_of(pages, i)) != in_hbm) {
+            fail<InternalError>("{} pages: a request has some at home in HBM, some not", name_of(shape_.page_class));
+        }
     }
     return in_hbm ? Tier::kHbm : Tier::kHost;
 }
@@ -72,10 +75,14 @@ void Residency::request(PageUse use, const PageSet& pages, Grant& grant) {
         Page& page = pages_[index];
         const bool may_be_missing =
             use == PageUse::kBirth || use == PageUse::kAccumulate || use == PageUse::kFetchIfAlive;
-        require(page.alive || may_be_missing, "{} page {} of layer {} does not exist", name_of(shape_.page_class),
-                pages.page(i), pages.layer);
-        require(!page.alive || use != PageUse::kBirth, "{} page {} of layer {} is born twice",
-                name_of(shape_.page_class), pages.page(i), pages.layer);
+        if (!page.alive && !may_be_missing) {
+            fail<InternalError>("{} page {} of layer {} does not exist", name_of(shape_.page_class), pages.page(i),
+                                pages.layer);
+        }
+        if (page.alive && use == PageUse::kBirth) {
+            fail<InternalError>("{} page {} of layer {} is born twice", name_of(shape_.page_class), pages.page(i),
+                                pages.layer);
+        }
         switch (use) {
             case PageUse::kBirth:
                 give_birth(index, grant);
@@ -158,21 +165,27 @@ void Residency::release(std::int64_t index, Grant& grant) {
 }
 
 std::int32_t Residency::take_hbm_frame(std::int64_t index) {
-    if (!hbm_.has_free()) {
-        const std::int32_t frame = victim();
-        require(frame >= 0, "{} pages: a request needs more than the {} HBM frames", name_of(shape_.page_class),
-                shape_.hbm_frames);
-        Page& victim = pages_[page_in_[frame]];
-        require(!victim.newer_in_hbm, "{} page {}: evicted before it was written back", name_of(shape_.page_class),
-                page_in_[frame]);
-        victim.hbm_frame = -1;
-        evictable_.remove(frame);
-        hbm_.give_back(frame);
-    }
-    const std::int32_t frame = hbm_.take();
+    const std::int32_t frame = hbm_.has_free() ? hbm_.take() : evict();
     pages_[index].hbm_frame = frame;
     page_in_[frame] = index;
     touch(index);
+    return frame;
+}
+
+// The frame of the page that made room.
+std::int32_t Residency::evict() {
+    const std::int32_t frame = victim();
+    if (frame < 0) {
+        fail<InternalError>("{} pages: a request needs more than the {} HBM frames", name_of(shape_.page_class),
+                            shape_.hbm_frames);
+    }
+    Page& page = pages_[page_in_[frame]];
+    if (page.newer_in_hbm) {
+        fail<InternalError>("{} page {}: evicted before it was written back", name_of(shape_.page_class),
+                            page_in_[frame]);
+    }
+    page.hbm_frame = -1;
+    evictable_.remove(frame);
     return frame;
 }
 

@@ -106,6 +106,7 @@ class Residency {
     void write_back(std::int64_t index, Grant& grant);
     void release(std::int64_t index, Grant& grant);
     std::int32_t take_hbm_frame(std::int64_t index);
+    std::int32_t evict();
     void touch(std::int64_t index);
     std::int32_t victim();
     void find_victims();
