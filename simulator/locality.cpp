@@ -1,6 +1,7 @@
 #include "simulator/locality.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -14,7 +15,8 @@ namespace oomb::simulator {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
-constexpr std::int64_t kMostDrawsPerPage = 32;  // then the latest pages not yet named fill the list
+constexpr std::int64_t kMostKept_bytes =
+    64 << 20;  // of lists that were drawn, for fill, forward and backward ask for the same
 constexpr std::string_view kFormat = "oomb-locality";
 
 // In (0, 1).
@@ -22,12 +24,70 @@ double uniform(std::uint64_t bits) {
     return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
 }
 
+// Draws without replacement, each in logarithmic time: a tree whose nodes are the sums of two.
+class WeightedDraw {
+  public:
+    void assign(const std::vector<double>& weights) {
+        leaves_ = std::bit_ceil(std::max<std::size_t>(1, weights.size()));
+        sums_.assign(2 * leaves_, 0.0);
+        std::copy(weights.begin(), weights.end(), sums_.begin() + static_cast<std::ptrdiff_t>(leaves_));
+        for (std::size_t node = leaves_ - 1; node > 0; --node) {
+            sums_[node] = sums_[2 * node] + sums_[2 * node + 1];
+        }
+        taken_.clear();
+    }
+
+    // Takes the one at `share` of the weights that are left, in (0, 1); there is one.
+    std::size_t take(double share) {
+        double at = share * sums_[1];
+        std::size_t node = 1;
+        while (node < leaves_) {
+            node *= 2;
+            if (at >= sums_[node] && sums_[node + 1] > 0) {
+                at -= sums_[node++];
+            }
+        }
+        take_item(node - leaves_);
+        return node - leaves_;
+    }
+
+    void take_item(std::size_t item) {
+        taken_.emplace_back(item, sums_[item + leaves_]);
+        set(item, 0.0);
+    }
+
+    void put_all_back() {
+        for (const auto& [item, weight] : taken_) {
+            set(item, weight);
+        }
+        taken_.clear();
+    }
+
+  private:
+    // Sums are made anew, never subtracted from: what is left once the heavy ones are gone is exact.
+    void set(std::size_t item, double weight) {
+        std::size_t node = item + leaves_;
+        sums_[node] = weight;
+        while (node /= 2) {
+            sums_[node] = sums_[2 * node] + sums_[2 * node + 1];
+        }
+    }
+
+    std::size_t leaves_ = 1;
+    std::vector<double> sums_{0.0, 0.0};
+    std::vector<std::pair<std::size_t, double>> taken_;
+};
+
 class ModelledLists : public issue::PageListSource {
   public:
     ModelledLists(const Locality& locality, const ListedRun& run)
-        : locality_(locality), run_(run), popularity_(run.layers), named_(run.pages(), 0) {
+        : locality_(locality), run_(run), popularity_(run.layers) {
         for (std::int64_t distance = 1; distance <= run.pages(); ++distance) {
             nearness_.push_back(std::pow(static_cast<double>(distance), -locality_.recency));
+        }
+        const std::int64_t entries = run.layers * run.pages() * run.top_k;
+        if (entries <= kMostKept_bytes / static_cast<std::int64_t>(sizeof(std::int32_t))) {
+            kept_.assign(entries, -1);
         }
     }
 
@@ -36,7 +96,15 @@ class ModelledLists : public issue::PageListSource {
         std::vector<std::int32_t> lists;
         lists.reserve(count * run_.top_k);
         for (std::int64_t page = first; page < first + count; ++page) {
+            const auto kept = kept_.begin() + (kept_.empty() ? 0 : (layer * run_.pages() + page) * run_.top_k);
+            if (!kept_.empty() && *kept >= 0) {
+                lists.insert(lists.end(), kept, kept + run_.top_k);
+                continue;
+            }
             append_list(layer, page, lists);
+            if (!kept_.empty()) {
+                std::copy(lists.end() - run_.top_k, lists.end(), kept);
+            }
         }
         return lists;
     }
@@ -53,69 +121,46 @@ class ModelledLists : public issue::PageListSource {
         return popularity;
     }
 
-    // sums_[j]: weights of the pages before page j.
     void weigh(std::int64_t layer, std::int64_t history) {
         if (weighed_ == std::pair{layer, history}) {
             return;
         }
         weighed_ = {layer, history};
         const std::vector<double>& popularity = popularity_of(layer);
-        sums_.assign(1, 0.0);
+        weights_.clear();
         for (std::int64_t page = 0; page < history; ++page) {
-            sums_.push_back(sums_.back() + popularity[page] * nearness_[history - page - 1]);
+            weights_.push_back(popularity[page] * nearness_[history - page - 1]);
         }
+        draw_.assign(weights_);
     }
 
     void append_list(std::int64_t layer, std::int64_t query_page, std::vector<std::int32_t>& lists) {
         const std::uint64_t key =
             random_bits(random_bits(stream_key(kSeed, "page lists"), layer), static_cast<std::uint64_t>(query_page));
         std::uint64_t draws = 0;
-        const std::int64_t history = run_.history_of(query_page);
         const std::int64_t sink =
             std::min(run_.top_k, static_cast<std::int64_t>(locality_.sink + uniform(random_bits(key, draws++))));
         const auto begin = static_cast<std::ptrdiff_t>(lists.size());
+        weigh(layer, run_.history_of(query_page));
         for (std::int64_t page = 0; page < sink; ++page) {
+            draw_.take_item(page);
             lists.push_back(static_cast<std::int32_t>(page));
         }
-        ++stamp_;
-        weigh(layer, history);
-        draw(sink, history, run_.top_k - sink, key, draws, lists);
+        for (std::int64_t i = sink; i < run_.top_k; ++i) {
+            lists.push_back(static_cast<std::int32_t>(draw_.take(uniform(random_bits(key, draws++)))));
+        }
+        draw_.put_all_back();
         std::sort(lists.begin() + begin, lists.end());
-    }
-
-    // `count` different pages of [first, end), by weight.
-    void draw(std::int64_t first, std::int64_t end, std::int64_t count, std::uint64_t key, std::uint64_t counter,
-              std::vector<std::int32_t>& lists) {
-        const auto from = sums_.begin() + first, to = sums_.begin() + end;
-        const auto add = [&](std::int64_t page) {
-            named_[page] = stamp_;
-            lists.push_back(static_cast<std::int32_t>(page));
-            --count;
-        };
-        for (std::int64_t left = count * kMostDrawsPerPage; left > 0 && count > 0; --left) {
-            const double at = *from + (*to - *from) * uniform(random_bits(key, counter++));
-            const std::int64_t page =
-                std::clamp(std::upper_bound(from, to, at) - sums_.begin() - 1, static_cast<std::ptrdiff_t>(first),
-                           static_cast<std::ptrdiff_t>(end - 1));
-            if (named_[page] != stamp_) {
-                add(page);
-            }
-        }
-        for (std::int64_t page = end - 1; count > 0; --page) {
-            if (named_[page] != stamp_) {
-                add(page);
-            }
-        }
     }
 
     Locality locality_;
     ListedRun run_;
     std::vector<double> nearness_;                 // by distance - 1
     std::vector<std::vector<double>> popularity_;  // by layer, made when it is asked for
-    std::vector<double> sums_;
-    std::pair<std::int64_t, std::int64_t> weighed_{-1, -1};  // layer and history that the sums are of
-    std::vector<std::uint64_t> named_;                       // by page: the stamp of the last list that drew it
-    std::uint64_t stamp_ = 0;
+    std::vector<std::int32_t> kept_;               // by layer and query page; its first entry negative: not drawn yet
+    std::vector<double> weights_;
+    WeightedDraw draw_;
+    std::pair<std::int64_t, std::int64_t> weighed_{-1, -1};  // layer and history that the weights are of
 };
 
 Locality parse_numbers(const std::string& text) {
