@@ -13,7 +13,8 @@ constexpr std::int64_t kMostHeldTried = 16;
 constexpr std::int64_t kKeptParts = 4;       // of the kept pages that fit, so many parts are tried
 constexpr std::int64_t kLeastKeptPart = 64;  // and then steps down to this part of what the best keeps
 
-constexpr std::size_t kScouted = 2;  // settings that say what a cut is worth
+constexpr std::size_t kScouted = 2;     // settings that say what a cut is worth
+constexpr std::size_t kMostListed = 8;  // of a cut whose steps have lists, which take long to simulate
 
 constexpr Amount kAuto{Amount::Mode::kAuto, 0};
 constexpr Amount kAll{Amount::Mode::kAll, 0};
@@ -65,7 +66,8 @@ std::optional<Setting> Search::best(std::int64_t gpu_memory_bytes, std::int64_t 
         downhill(start, kScouted);
     }
     if (best_ || knows_the_way) {
-        downhill(best_ ? best_->run : start, std::numeric_limits<std::size_t>::max());
+        const bool selects = schedule::StepShape(model_, best_ ? best_->run : start).selects();
+        downhill(best_ ? best_->run : start, selects ? kMostListed : std::numeric_limits<std::size_t>::max());
     }
     if (best_) {
         polish();
