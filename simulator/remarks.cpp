@@ -32,6 +32,10 @@ std::vector<std::string> remarks_on(const schedule::Plan& plan) {
         clamped("--top-k", asked.top_k, (step.chunks() - 1) * step.pages_per_chunk(),
                 "pages in the history, all are read as with --attention dense");
     }
+    if (asked.attention == AttentionMode::kLocal) {
+        clamped("--local-window", asked.local_window, asked.context_tokens - 1,
+                "tokens before the last one, all are read as with --attention dense");
+    }
     return remarks;
 }
 

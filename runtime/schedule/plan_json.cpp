@@ -8,7 +8,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json model_to_json(const ModelShape& model) {
-    return {{"layers", model.layers},
+    Json json = {{"layers", model.layers},
             {"hidden", model.hidden},
             {"query_heads", model.query_heads},
             {"kv_heads", model.kv_heads},
@@ -20,10 +20,14 @@ Json model_to_json(const ModelShape& model) {
             {"output_bias", model.output_bias},
             {"qk_norm", model.qk_norm},
             {"parameters", model.parameters()}};
+    if (!model.sliding_windows.empty()) {
+        json["sliding_windows"] = model.sliding_windows;
+    }
+    return json;
 }
 
 Json run_to_json(const RunConfiguration& run) {
-    return {{"device", name_of(run.device)},
+    Json json = {{"device", name_of(run.device)},
             {"context_tokens", run.context_tokens},
             {"chunk_tokens", run.chunk_tokens},
             {"page_tokens", run.page_tokens},
@@ -45,6 +49,11 @@ Json run_to_json(const RunConfiguration& run) {
             {"deterministic", run.deterministic},
             {"gpu_memory_bytes", run.gpu_memory_bytes},
             {"host_memory_bytes", run.host_memory_bytes}};
+    if (run.attention == AttentionMode::kLocal) {
+        json["local_window"] = run.local_window;
+        json["sinks"] = run.sinks;
+    }
+    return json;
 }
 
 Json regions_to_json(const RegionTable& regions) {
