@@ -103,8 +103,13 @@ ContextLimit context_limit(const RunConfiguration& run) {
         }
     };
     lower(kMostChunks * run.chunk_tokens, "--chunk");
-    // Windows are those before the last chunk.
-    lower((1 + kMostHistoryParts * run.window_tokens / run.chunk_tokens) * run.chunk_tokens, "--window");
+    // Windows are those before the last chunk, or within reach of a sliding window.
+    const std::int64_t reach = run.local_window + run.sinks + 2 * run.chunk_tokens;
+    const bool within_reach =
+        run.attention == AttentionMode::kLocal && divide_up(reach, run.window_tokens) + 6 <= kMostHistoryParts;
+    if (!within_reach) {
+        lower((1 + kMostHistoryParts * run.window_tokens / run.chunk_tokens) * run.chunk_tokens, "--window");
+    }
     if (run.attention == AttentionMode::kTopK && groups_of_full_chunk(step) > kMostHistoryParts) {
         lower(step.first_listed_chunk() * run.chunk_tokens, "--page-tokens");
     }
