@@ -139,13 +139,16 @@ double page_uses(const schedule::Plan& plan, std::int64_t page_tokens) {
     return kUsesOfAPage * pages;
 }
 
-// The largest that divides chunks, windows and sinks, and in which what a sliding window reaches ends where it does.
+// The largest that divides chunks, windows and sinks, and in which the parts that a sliding window makes of a history
+// end where they do: as far back as the first query of a chunk sees, and the last one.
 std::int64_t largest_page(const schedule::Plan& plan) {
     const RunConfiguration& run = plan.run;
     std::int64_t page = std::gcd(std::gcd(run.chunk_tokens, run.window_tokens), run.sinks);
     const schedule::StepShape step(plan.model, run);
     for (const schedule::LayersAlike& layers : schedule::layers_alike(step)) {
-        page = std::gcd(page, schedule::divide_up(step.sliding_window(layers.first), run.page_tokens) * run.page_tokens);
+        const std::int64_t window = step.sliding_window(layers.first);
+        const std::int64_t first = schedule::divide_up(std::max<std::int64_t>(0, window - 1), run.page_tokens);
+        page = std::gcd(page, std::gcd(first, window / run.page_tokens) * run.page_tokens);
     }
     return page;
 }
@@ -214,8 +217,8 @@ Prediction simulate(const schedule::Plan& plan, Durations& durations, const Walk
     prediction.lists = selects ? walked.lists.text() : "";
     const std::int64_t counted = std::max<std::int64_t>(1, walked.sequences);
     prediction.tokens = counted * step.tokens();
-    prediction.model_flops = static_cast<double>(counted) *
-                             model_flops(plan.model, step.tokens(), plan.run.local_window, plan.run.sinks);
+    prediction.model_flops =
+        static_cast<double>(counted) * model_flops(plan.model, step.tokens(), plan.run.local_window, plan.run.sinks);
     return prediction;
 }
 

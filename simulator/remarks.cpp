@@ -50,7 +50,8 @@ std::vector<std::string> remarks_on(const schedule::Plan& plan) {
     }
     if (slides(step) && plan.run.device == DeviceKind::kCuda) {
         remarks.push_back(
-            "sliding windows with --device cuda: attention that they mask runs in plain kernels, many times slower than "
+            "sliding windows with --device cuda: attention that they mask runs in plain kernels, many times slower "
+            "than "
             "predicted");
     }
     return remarks;

@@ -138,9 +138,10 @@ std::vector<std::int64_t> read_qwen_windows(const JsonNode& config, ModelFamily 
         windows.push_back(slides ? window : 0);
     }
     if (std::ranges::find(sliding, true) == sliding.end()) {
-        notes.push_back(fmt::format("{} is true, but leaves no layer of {} with a window (max_window_layers {}): all "
-                                    "attend fully.",
-                                    config.at("use_sliding_window").place(), layers, first));
+        notes.push_back(
+            fmt::format("{} is true, but leaves no layer of {} with a window (max_window_layers {}): all "
+                        "attend fully.",
+                        config.at("use_sliding_window").place(), layers, first));
         return {};
     }
     return windows;

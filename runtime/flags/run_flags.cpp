@@ -149,18 +149,14 @@ void add_what(CLI::App& app, RunFlags& flags) {
         ->type_name("PAGES")
         ->default_str("none")
         ->group(kWhat);
-    app.add_option("--local-window", flags.local_window,
-                   "tokens that a token attends to under --attention local, itself and those before it. (--window is "
-                   "how many are read at a time)")
-        ->type_name("TOKENS")
-        ->default_str("none")
-        ->group(kWhat);
-    app.add_option("--sinks", flags.sinks,
-                   "first tokens of the sequence that every token attends to under --attention local; a multiple of "
-                   "the page")
-        ->type_name("TOKENS")
-        ->default_str("none")
-        ->group(kWhat);
+    const auto tokens = [&](const char* name, std::string& value, const char* description) {
+        app.add_option(name, value, description)->type_name("TOKENS")->default_str("none")->group(kWhat);
+    };
+    tokens("--local-window", flags.local_window,
+           "tokens that a token attends to under --attention local, itself and those before it. (--window is how many "
+           "are read at a time)");
+    tokens("--sinks", flags.sinks,
+           "first tokens of the sequence that every token attends to under --attention local; a multiple of the page");
     app.add_option(
            "--dtype", flags.dtype,
            "of weights, activations and K/V. With fp32 and bf16 sums and gradients are fp32; fp64 is the oracle "
@@ -320,10 +316,9 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
     run.page_tokens = parse_tokens("--page-tokens", flags.page_tokens);
     run.window_tokens = parse_tokens("--window", flags.window);
     run.logit_tile_tokens = parse_tokens("--logit-tile", flags.logit_tile);
-    run.attention = choose<AttentionMode>("--attention", flags.attention,
-                                          {{"dense", AttentionMode::kDense},
-                                           {"topk", AttentionMode::kTopK},
-                                           {"local", AttentionMode::kLocal}});
+    run.attention = choose<AttentionMode>(
+        "--attention", flags.attention,
+        {{"dense", AttentionMode::kDense}, {"topk", AttentionMode::kTopK}, {"local", AttentionMode::kLocal}});
     run.top_k = parse_top_k(flags.top_k);
     run.local_window = flags.local_window.empty() ? 0 : parse_tokens("--local-window", flags.local_window);
     run.sinks = flags.sinks.empty() ? 0 : parse_tokens("--sinks", flags.sinks);

@@ -37,7 +37,7 @@ struct SequenceGenerator::Keys {
     std::int64_t tokens = 0;
     PageSet pages;
     std::int64_t first_query = 0, queries = 0;  // who reads them
-    std::int64_t sliding_window = 0;             // of them, as in AttentionCost
+    std::int64_t sliding_window = 0;            // of them, as in AttentionCost
     // Each query page reads the `tokens` keys of its list; `pages` counts the most that the lists may name.
     bool listed = false;
 

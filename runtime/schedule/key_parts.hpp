@@ -18,16 +18,16 @@ struct KeyPart {
     std::int64_t sliding_window = 0;  // 0: none of these queries is beyond its reach
 };
 
-// Without a sliding window: the history in windows of RunConfiguration::window_tokens, and the chunk. With one, where it
-// reaches less far back than the sequence goes: the sinks, the keys that some queries no longer see, and the keys that
-// all see, each cut into such windows. Where the chunk is longer than the sliding window it is masked, too, but for
-// sinks in it. Pages that no query sees are in no part.
+// Without a sliding window: the history in windows of RunConfiguration::window_tokens, and the chunk. With one, where
+// it reaches less far back than the sequence goes: the sinks, the keys that some queries no longer see, and the keys
+// that all see, each cut into such windows. Where the chunk is longer than the sliding window it is masked, too, but
+// for sinks in it. Pages that no query sees are in no part.
 class KeyParts {
   public:
     KeyParts(const StepShape& step, std::int64_t chunk, std::int64_t layer);
 
-    std::int64_t history() const;                     // number of parts
-    KeyPart history_part(std::int64_t part) const;    // ascending
+    std::int64_t history() const;                   // number of parts
+    KeyPart history_part(std::int64_t part) const;  // ascending
     std::int64_t own() const { return first_ < own_sinks_end_ && own_sinks_end_ < end_ ? 2 : 1; }
     KeyPart own_part(std::int64_t part) const;
 
@@ -48,8 +48,8 @@ class KeyParts {
     std::int64_t window_, page_tokens_, cut_tokens_;
     std::int64_t first_, end_;         // of the chunk
     std::int64_t own_sinks_end_;       // keys of the chunk before it are seen by all later queries
-    std::array<Segment, 3> segments_;  // of the history, one behind the other but for a gap after the first: sinks, keys
-                                       // that some queries see, keys that all see
+    std::array<Segment, 3> segments_;  // of the history, one behind the other but for a gap after the first: sinks,
+                                       // keys that some queries see, keys that all see
 };
 
 // Consecutive layers whose attention reads the same parts.

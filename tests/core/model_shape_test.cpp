@@ -167,8 +167,8 @@ TEST_CASE("sliding windows in use, by layer, as transformers reads them") {
         CHECK(windows(family, R"({"use_sliding_window": true, "sliding_window": 40,
             "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]})") == Windows{40, 0, 40});
         CHECK(windows(family, R"({"use_sliding_window": true, "sliding_window": 40})").empty());
-        const ModelShape absent = shape_of(
-            family, R"({"use_sliding_window": true, "sliding_window": "<absent>", "max_window_layers": 1})");
+        const ModelShape absent =
+            shape_of(family, R"({"use_sliding_window": true, "sliding_window": "<absent>", "max_window_layers": 1})");
         CHECK(absent.sliding_windows == Windows{0, 4096, 4096});
         CHECK(has_note(absent, "sliding_window: 4096"));
         CHECK(absent.sliding_window(0) == 0);

@@ -60,9 +60,8 @@ TEST_CASE("each query sees in the parts what it is to see, once; in each part so
                 bool exact = true, some = true;
                 for (std::int64_t query = first; query < end; ++query) {
                     for (std::int64_t key = 0; key < end; ++key) {
-                        const auto times = std::count_if(parts.begin(), parts.end(), [&](const KeyPart& part) {
-                            return sees(part, query, key);
-                        });
+                        const auto times = std::count_if(parts.begin(), parts.end(),
+                                                         [&](const KeyPart& part) { return sees(part, query, key); });
                         exact = exact && times == (sees(shape, layer, query, key) ? 1 : 0);
                     }
                     for (const KeyPart& part : parts) {
@@ -75,9 +74,8 @@ TEST_CASE("each query sees in the parts what it is to see, once; in each part so
                 }
                 CHECK(exact);
                 CHECK(some);
-                masked += std::any_of(parts.begin(), parts.end(), [](const KeyPart& part) {
-                    return part.sliding_window > 0;
-                });
+                masked += std::any_of(parts.begin(), parts.end(),
+                                      [](const KeyPart& part) { return part.sliding_window > 0; });
             }
         }
     }

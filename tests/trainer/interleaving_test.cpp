@@ -122,10 +122,13 @@ void check_against_plain(RandomStep step, std::uint64_t seed) {
 }
 
 TEST_CASE("random models, chunks, windows and budgets: shuffled and offloaded as in order and without") {
-    RandomSteps random(
-        90,
-        {.layers = 3, .chunks = 6, .pages_per_chunk = 3, .page_tokens = {8, 16}, .any_device = false, .top_k = true,
-         .local = true});
+    RandomSteps random(90, {.layers = 3,
+                            .chunks = 6,
+                            .pages_per_chunk = 3,
+                            .page_tokens = {8, 16},
+                            .any_device = false,
+                            .top_k = true,
+                            .local = true});
     for (std::uint64_t i = 0; i < 100; ++i) {
         RandomStep step = random.next();
         if (step.run.compute == DType::kBF16) {

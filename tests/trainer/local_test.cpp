@@ -28,11 +28,11 @@ TEST_CASE("gradients are those of autograd under the same mask: contexts, chunks
     };
     // Windows below a page, of whole pages and one more or less, below a chunk, of a chunk, of several; a last chunk of
     // one token and of one page less one. Sinks within the first chunk, all of it, beyond it, nearly all.
-    const Case cases[] = {{61, 16, 1, 0, 1},  {61, 16, 2, 0, 2},  {61, 16, 7, 8, 1},  {64, 16, 8, 0, 2},
-                          {65, 16, 9, 0, 2},  {64, 16, 15, 8, 2}, {64, 16, 16, 0, 1}, {71, 16, 17, 8, 2},
-                          {61, 16, 24, 0, 1}, {61, 16, 25, 8, 1}, {50, 8, 33, 16, 2}, {97, 24, 40, 8, 9},
-                          {97, 40, 41, 0, 2}, {97, 32, 8, 24, 1}, {97, 32, 13, 32, 2}, {97, 16, 21, 40, 1},
-                          {81, 16, 30, 72, 2}, {30, 32, 9, 16, 2}, {30, 32, 9, 8, 1}, {113, 16, 64, 0, 3}};
+    const Case cases[] = {{61, 16, 1, 0, 1},   {61, 16, 2, 0, 2},  {61, 16, 7, 8, 1},   {64, 16, 8, 0, 2},
+                          {65, 16, 9, 0, 2},   {64, 16, 15, 8, 2}, {64, 16, 16, 0, 1},  {71, 16, 17, 8, 2},
+                          {61, 16, 24, 0, 1},  {61, 16, 25, 8, 1}, {50, 8, 33, 16, 2},  {97, 24, 40, 8, 9},
+                          {97, 40, 41, 0, 2},  {97, 32, 8, 24, 1}, {97, 32, 13, 32, 2}, {97, 16, 21, 40, 1},
+                          {81, 16, 30, 72, 2}, {30, 32, 9, 16, 2}, {30, 32, 9, 8, 1},   {113, 16, 64, 0, 3}};
     for (const Case& c : cases) {
         CAPTURE(c.window);
         CAPTURE(c.sinks);

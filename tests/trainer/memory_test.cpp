@@ -58,12 +58,9 @@ TEST_CASE("observed peaks of random runs, dense ones and ones of which half have
 }
 
 TEST_CASE("observed peaks of random runs of which half have sliding windows") {
-    RandomSteps random(43, {.layers = 3,
-                            .chunks = 7,
-                            .pages_per_chunk = 3,
-                            .page_tokens = {8, 16},
-                            .any_device = false,
-                            .local = true});
+    RandomSteps random(
+        43,
+        {.layers = 3, .chunks = 7, .pages_per_chunk = 3, .page_tokens = {8, 16}, .any_device = false, .local = true});
     for (std::uint64_t i = 0; i < 140; ++i) {
         check_observed(random.next(), i);
     }

@@ -157,7 +157,8 @@ void check_exchanged_frames(const StepCase& step) {
 TEST_CASE("a frame exchanged for another is reported or changes the result") {
     check_exchanged_frames(StepCase(step_run(DType::kF64, Offload::kHost, Keep::kInputAndOutput)));
     check_exchanged_frames(StepCase(step_run(DType::kF64, {.offload = Offload::kHost, .top_k = 2})));
-    check_exchanged_frames(StepCase(step_run(DType::kF64, {.offload = Offload::kHost, .local_window = 21, .sinks = 8})));
+    check_exchanged_frames(
+        StepCase(step_run(DType::kF64, {.offload = Offload::kHost, .local_window = 21, .sinks = 8})));
 }
 
 }  // namespace
