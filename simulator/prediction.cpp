@@ -8,6 +8,7 @@
 #include "runtime/core/model_flops.hpp"
 #include "runtime/issue/issuer.hpp"
 #include "runtime/schedule/generator.hpp"
+#include "runtime/schedule/key_parts.hpp"
 #include "runtime/schedule/optimizer_schedule.hpp"
 #include "simulator/clock.hpp"
 #include "simulator/shortcut.hpp"
@@ -124,12 +125,32 @@ double page_uses(const schedule::Plan& plan, std::int64_t page_tokens) {
         }
         return kUsesOfAPage * static_cast<double>(pages * plan.model.layers);
     }
-    const auto pages = static_cast<double>(schedule::divide_up(step.tokens(), page_tokens) * plan.model.layers);
-    return kUsesOfAPage * pages * static_cast<double>(step.chunks() + 1) / 2;
+    const std::int64_t all = schedule::divide_up(step.tokens(), page_tokens);
+    double pages = 0;
+    for (const schedule::LayersAlike& layers : schedule::layers_alike(step)) {
+        const std::int64_t reach = step.sliding_window(layers.first) + step.run().sinks;
+        // Beside its own pages a chunk uses half of the others, on average, or those within reach.
+        const double history = static_cast<double>(all) * static_cast<double>(step.chunks() - 1) / 2;
+        const double within = static_cast<double>(step.chunks() * schedule::divide_up(reach, page_tokens));
+        const bool slides = step.sliding_window(layers.first) > 0;
+        pages += static_cast<double>(layers.count) *
+                 (static_cast<double>(all) + (slides ? std::min(history, within) : history));
+    }
+    return kUsesOfAPage * pages;
 }
 
+// The largest that divides chunks, windows and sinks, and in which the parts that a sliding window makes of a history
+// end where they do: as far back as the first query of a chunk sees, and the last one.
 std::int64_t largest_page(const schedule::Plan& plan) {
-    return std::gcd(plan.run.chunk_tokens, plan.run.window_tokens);
+    const RunConfiguration& run = plan.run;
+    std::int64_t page = std::gcd(std::gcd(run.chunk_tokens, run.window_tokens), run.sinks);
+    const schedule::StepShape step(plan.model, run);
+    for (const schedule::LayersAlike& layers : schedule::layers_alike(step)) {
+        const std::int64_t window = step.sliding_window(layers.first);
+        const std::int64_t first = schedule::divide_up(std::max<std::int64_t>(0, window - 1), run.page_tokens);
+        page = std::gcd(page, std::gcd(first, window / run.page_tokens) * run.page_tokens);
+    }
+    return page;
 }
 
 }  // namespace
@@ -196,7 +217,8 @@ Prediction simulate(const schedule::Plan& plan, Durations& durations, const Walk
     prediction.lists = selects ? walked.lists.text() : "";
     const std::int64_t counted = std::max<std::int64_t>(1, walked.sequences);
     prediction.tokens = counted * step.tokens();
-    prediction.model_flops = static_cast<double>(counted) * model_flops(plan.model, step.tokens());
+    prediction.model_flops =
+        static_cast<double>(counted) * model_flops(plan.model, step.tokens(), plan.run.local_window, plan.run.sinks);
     return prediction;
 }
 

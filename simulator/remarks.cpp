@@ -7,6 +7,18 @@
 
 namespace oomb::simulator {
 
+namespace {
+
+bool slides(const schedule::StepShape& step) {
+    bool any = false;
+    for (std::int64_t layer = 0; layer < step.model().layers; ++layer) {
+        any = any || step.sliding_window(layer) > 0;
+    }
+    return any;
+}
+
+}  // namespace
+
 std::vector<std::string> remarks_on(const schedule::Plan& plan) {
     const RunConfiguration& asked = plan.asked;
     const schedule::StepShape step(plan.model, plan.run);
@@ -31,6 +43,16 @@ std::vector<std::string> remarks_on(const schedule::Plan& plan) {
     if (asked.attention == AttentionMode::kTopK) {
         clamped("--top-k", asked.top_k, (step.chunks() - 1) * step.pages_per_chunk(),
                 "pages in the history, all are read as with --attention dense");
+    }
+    if (asked.attention == AttentionMode::kLocal) {
+        clamped("--local-window", asked.local_window, asked.context_tokens - 1,
+                "tokens before the last one, all are read as with --attention dense");
+    }
+    if (slides(step) && plan.run.device == DeviceKind::kCuda) {
+        remarks.push_back(
+            "sliding windows with --device cuda: attention that they mask runs in plain kernels, many times slower "
+            "than "
+            "predicted");
     }
     return remarks;
 }

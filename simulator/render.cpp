@@ -67,6 +67,10 @@ std::string states_of(const schedule::Plan& plan) {
 
 std::string attention_of(const RunConfiguration& run) {
     const std::string name(name_of(run.attention));
+    if (run.attention == AttentionMode::kLocal) {
+        return fmt::format("{} ({} tokens{})", name, format_count(run.local_window),
+                           run.sinks > 0 ? fmt::format(" and {} sinks", format_count(run.sinks)) : std::string());
+    }
     return run.attention == AttentionMode::kTopK ? fmt::format("{} ({} pages)", name, format_count(run.top_k)) : name;
 }
 

@@ -8,6 +8,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
+#include "runtime/schedule/flops.hpp"
 #include "runtime/schedule/generator.hpp"
 #include "runtime/schedule/optimizer_schedule.hpp"
 
@@ -44,14 +45,16 @@ std::unordered_map<std::uint64_t, Work> work_of(const schedule::StepShape& step)
     return std::move(collect.work);
 }
 
-// Shapes are equal where these numbers are. Of attention the distance between queries and keys counts, not the place.
+// Shapes are equal where these numbers are. Of attention it counts how many pairs there are, not where.
 std::vector<std::int64_t> key_of(const ShapeTime& shape) {
     std::vector<std::int64_t> key = {static_cast<int>(shape.kind), static_cast<int>(shape.engine), shape.rows,
                                      shape.part, shape.both ? 1 : 0};
     if (const auto* gemm = std::get_if<GemmCost>(&shape.cost)) {
         key.insert(key.end(), {gemm->m, gemm->n, gemm->k});
     } else if (const auto* attention = std::get_if<AttentionCost>(&shape.cost)) {
-        key.insert(key.end(), {attention->queries, attention->keys, attention->first_query == attention->first_key});
+        const auto pairs = static_cast<std::int64_t>(schedule::attention_pairs(*attention));
+        key.insert(key.end(),
+                   {attention->queries, attention->keys, attention->first_query == attention->first_key, pairs});
     } else if (const auto* copy = std::get_if<CopyCost>(&shape.cost)) {
         key.insert(key.end(), {copy->bytes, copy->pages});
     } else if (const auto* pass = std::get_if<ElementwiseCost>(&shape.cost)) {

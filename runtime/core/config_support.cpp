@@ -74,9 +74,11 @@ void refuse_contradicting_bias(const JsonNode& config, ModelFamily family) {
     }
 }
 
-bool has_layer_types_without_window(const JsonNode& config, std::int64_t layers) {
+// By layer: whether `layer_types` calls it sliding; empty where the key is absent.
+std::vector<bool> read_layer_types(const JsonNode& config, std::int64_t layers) {
+    std::vector<bool> sliding;
     if (!config.has("layer_types")) {
-        return false;
+        return sliding;
     }
     const JsonNode types = config.at("layer_types");
     if (static_cast<std::int64_t>(types.size()) != layers) {
@@ -85,34 +87,76 @@ bool has_layer_types_without_window(const JsonNode& config, std::int64_t layers)
     }
     for (std::size_t i = 0; i < types.size(); ++i) {
         const std::string type = types.item(i).as_string();
-        if (type == "sliding_attention") {
-            refuse_meaning(types.item(i), "attention over a sliding window");
+        if (type != "sliding_attention" && type != "full_attention" && type != "attention") {
+            refuse_meaning(types.item(i), "a layer other than full attention or a sliding window");
         }
-        if (type != "full_attention" && type != "attention") {
-            refuse_meaning(types.item(i), "a layer other than full attention");
-        }
+        sliding.push_back(type == "sliding_attention");
     }
-    return true;
+    return sliding;
 }
 
 bool is_qwen(ModelFamily family) {
     return family == ModelFamily::kQwen2 || family == ModelFamily::kQwen3;
 }
 
-void refuse_qwen_window(const JsonNode& config, std::int64_t layers, std::vector<std::string>& notes) {
+constexpr std::int64_t kDefaultWindow = 4096;  // of transformers, for Mistral, Qwen2 and Qwen3
+
+// 0: null, which is no window.
+std::int64_t read_window(const JsonNode& config, ModelFamily family, std::vector<std::string>& notes) {
+    if (!config.value().contains("sliding_window")) {
+        notes.push_back(fmt::format("{} names no sliding_window: {}, transformers' default for {}, was taken.",
+                                    config.file(), kDefaultWindow, name_of(family)));
+        return kDefaultWindow;
+    }
+    return config.has("sliding_window") ? config.at("sliding_window").as_integer(1) : 0;
+}
+
+std::vector<std::int64_t> read_qwen_windows(const JsonNode& config, ModelFamily family, std::int64_t layers,
+                                            std::vector<std::string>& notes) {
     constexpr std::int64_t kDefaultFirstWindowLayer = 28;
     const std::int64_t first = config.integer_or("max_window_layers", kDefaultFirstWindowLayer, 0);
-    const bool is_active = config.bool_or("use_sliding_window", false) && config.has("sliding_window");
-    if (!is_active) {
-        return;
+    std::vector<bool> sliding = read_layer_types(config, layers);
+    const bool is_used = config.bool_or("use_sliding_window", false);
+    const std::int64_t window = is_used ? read_window(config, family, notes) : 0;
+    const auto named = std::ranges::find(sliding, true);
+    if (window == 0) {
+        if (named != sliding.end()) {
+            fail<UnsupportedError>(
+                "{}: found \"sliding_attention\", but no window is in use: expected use_sliding_window true and "
+                "sliding_window a number",
+                config.at("layer_types").item(named - sliding.begin()).place());
+        }
+        return {};
     }
-    if (first < layers) {
-        refuse_meaning(config.at("use_sliding_window"),
-                       fmt::format("attention over a sliding window from layer {} on", first));
+    if (sliding.empty()) {
+        for (std::int64_t layer = 0; layer < layers; ++layer) {
+            sliding.push_back(layer >= first);
+        }
     }
-    notes.push_back(
-        fmt::format("{} is true, but max_window_layers {} leaves no layer of {} with a window: all attend fully.",
-                    config.at("use_sliding_window").place(), first, layers));
+    std::vector<std::int64_t> windows;
+    for (const bool slides : sliding) {
+        windows.push_back(slides ? window : 0);
+    }
+    if (std::ranges::find(sliding, true) == sliding.end()) {
+        notes.push_back(
+            fmt::format("{} is true, but leaves no layer of {} with a window (max_window_layers {}): all "
+                        "attend fully.",
+                        config.at("use_sliding_window").place(), layers, first));
+        return {};
+    }
+    return windows;
+}
+
+// transformers reads no such key for Llama; an explicit false shows that no window is meant.
+void refuse_llama_window(const JsonNode& config, std::int64_t layers) {
+    const std::vector<bool> sliding = read_layer_types(config, layers);
+    if (const auto named = std::ranges::find(sliding, true); named != sliding.end()) {
+        refuse_meaning(config.at("layer_types").item(named - sliding.begin()),
+                       "attention over a sliding window, which Llama has not");
+    }
+    if (config.has("sliding_window") && config.bool_or("use_sliding_window", true)) {
+        refuse_meaning(config.at("sliding_window"), "attention over a sliding window, which Llama has not");
+    }
 }
 
 }  // namespace
@@ -161,30 +205,28 @@ void refuse_unsupported(const JsonNode& config, ModelFamily family) {
     }
 }
 
-void refuse_sliding_window(const JsonNode& config, ModelFamily family, std::int64_t layers,
-                           std::vector<std::string>& notes) {
+std::vector<std::int64_t> read_sliding_windows(const JsonNode& config, ModelFamily family, std::int64_t layers,
+                                               std::vector<std::string>& notes) {
     if (config.has("sliding_window")) {
         config.at("sliding_window").as_integer(0);
     }
-    const bool all_full = has_layer_types_without_window(config, layers);
     if (is_qwen(family)) {
-        if (!all_full) {
-            refuse_qwen_window(config, layers, notes);
-        }
-        return;
+        return read_qwen_windows(config, family, layers, notes);
     }
-    if (family == ModelFamily::kMistral && !config.value().contains("sliding_window")) {
-        fail<UnsupportedError>(
-            "{}: sliding_window: missing, which transformers takes as a window of 4096 for mistral: OOMB does not "
-            "compute "
-            "sliding windows; write \"sliding_window\": null if the model attends fully",
-            config.file());
+    if (family == ModelFamily::kLlama) {
+        refuse_llama_window(config, layers);
+        return {};
     }
-    // transformers reads `sliding_window` alone for Mistral; for Llama an explicit false shows that none is meant.
-    const bool is_switched_off = family == ModelFamily::kLlama && !config.bool_or("use_sliding_window", true);
-    if (config.has("sliding_window") && !is_switched_off) {
-        refuse_meaning(config.at("sliding_window"), "attention over a sliding window");
+    // transformers' Mistral has one kind of layer, whatever layer_types says.
+    const std::int64_t window = read_window(config, family, notes);
+    const std::vector<bool> sliding = read_layer_types(config, layers);
+    if (const auto other = std::ranges::find(sliding, window == 0); other != sliding.end()) {
+        refuse_meaning(
+            config.at("layer_types").item(other - sliding.begin()),
+            fmt::format("a layer unlike what sliding_window says of all ({}), which Mistral has not",
+                        window > 0 ? fmt::format("a window of {}", window) : std::string("none has a window")));
     }
+    return window > 0 ? std::vector<std::int64_t>(layers, window) : std::vector<std::int64_t>{};
 }
 
 void note_unknown_keys(const JsonNode& config, ModelFamily family, std::vector<std::string>& notes) {

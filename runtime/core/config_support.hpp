@@ -23,9 +23,11 @@ ModelFamily read_family(const JsonNode& config);
 // Throws UnsupportedError that names the first key that asks for something OOMB does not compute.
 void refuse_unsupported(const JsonNode& config, ModelFamily family);
 
-// Refuses attention over a sliding window in any layer; windows that are given but not in use pass.
-void refuse_sliding_window(const JsonNode& config, ModelFamily family, std::int64_t layers,
-                           std::vector<std::string>& notes);
+// ModelShape::sliding_windows as transformers reads them: for Mistral `sliding_window`, in every layer; for Qwen2 and
+// Qwen3 with `use_sliding_window` in the layers that `layer_types` calls sliding or, without it, from
+// `max_window_layers` on. Llama has none: UnsupportedError where its config asks for one.
+std::vector<std::int64_t> read_sliding_windows(const JsonNode& config, ModelFamily family, std::int64_t layers,
+                                               std::vector<std::string>& notes);
 
 // Adds one note that lists the keys nobody reads.
 void note_unknown_keys(const JsonNode& config, ModelFamily family, std::vector<std::string>& notes);

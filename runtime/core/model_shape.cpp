@@ -54,7 +54,7 @@ class ShapeReader {
         read_heads();
         read_switches();
         read_dtype();
-        refuse_sliding_window(config_, shape_.family, shape_.layers, shape_.notes);
+        shape_.sliding_windows = read_sliding_windows(config_, shape_.family, shape_.layers, shape_.notes);
         shape_.rope = read_rope(config_, shape_.family, shape_.max_positions, shape_.notes);
         note_unknown_keys(config_, shape_.family, shape_.notes);
         check_parameters();

@@ -1,6 +1,7 @@
 #pragma once
 // What the mathematics of a model depends on, read from a Hugging Face `config.json`.
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -50,14 +51,24 @@ struct ModelShape {
     bool qk_norm = false;               // RMSNorm over head_dim of q and k before RoPE (Qwen3)
     DType stored_dtype = DType::kBF16;  // of the weights on disk, as the config says
     Rope rope;
+    // By layer: w, a token attends to itself and the w - 1 before it; 0, to all before it. Empty: 0 in every layer.
+    std::vector<std::int64_t> sliding_windows;
     std::vector<std::string> notes;  // what was assumed, for the user: one sentence each
 
     std::int64_t query_width() const { return query_heads * head_dim; }
     std::int64_t kv_width() const { return kv_heads * head_dim; }
     std::int64_t group() const { return query_heads / kv_heads; }
+    std::int64_t sliding_window(std::int64_t layer) const {
+        return sliding_windows.empty() ? 0 : sliding_windows[layer];
+    }
     std::int64_t parameters() const;         // number of trainable parameters, tied ones once
     std::int64_t vector_parameters() const;  // of them: norm weights and biases, all that is no matrix
 };
+
+// The smaller of two sliding windows, of which 0 is none.
+constexpr std::int64_t combined_window(std::int64_t a, std::int64_t b) {
+    return a == 0 || b == 0 ? a + b : std::min(a, b);
+}
 
 // `path` is a config.json or a folder that holds one. Throws FileError for a missing or damaged file (naming the key,
 // what was found, what is allowed) and UnsupportedError for whatever changes the mathematics and is not computed here.

@@ -1,5 +1,7 @@
 #include "runtime/core/run_configuration.hpp"
 
+#include <utility>
+
 #include "runtime/core/error.hpp"
 
 namespace oomb {
@@ -35,12 +37,12 @@ void check_held(const RunConfiguration& run) {
 }
 
 void check_top_k(const RunConfiguration& run) {
-    if (run.attention == AttentionMode::kDense) {
+    if (run.attention != AttentionMode::kTopK) {
         if (run.top_k != 0) {
             fail<UsageError>(
-                "--top-k: found {} with --attention dense, which reads every page; leave it out, or take "
+                "--top-k: found {} with --attention {}, which selects no pages; leave it out, or take "
                 "--attention topk",
-                run.top_k);
+                run.top_k, name_of(run.attention));
         }
         return;
     }
@@ -58,6 +60,28 @@ void check_top_k(const RunConfiguration& run) {
             "read together; take --top-k {} or less{}",
             run.top_k, run.window_tokens, window, run.page_tokens, window,
             a_window_could ? fmt::format(", or --window {} or more", run.top_k * run.page_tokens) : std::string());
+    }
+}
+
+void check_local(const RunConfiguration& run) {
+    if (run.attention != AttentionMode::kLocal) {
+        for (const auto& [flag, found] : {std::pair{"--local-window", run.local_window}, {"--sinks", run.sinks}}) {
+            if (found != 0) {
+                fail<UsageError>(
+                    "{}: found {} with --attention {}, which has none; leave it out, or take --attention local", flag,
+                    found, name_of(run.attention));
+            }
+        }
+        return;
+    }
+    if (run.local_window < 1 || run.local_window > kMostTokens) {
+        fail<UsageError>(
+            "--attention local needs --local-window, the tokens that a token attends to, itself included: found {}, "
+            "allowed is 1 to {} tokens",
+            run.local_window, kMostTokens);
+    }
+    if (run.sinks != 0) {
+        check_multiple("--sinks", run.sinks, run.page_tokens);
     }
 }
 
@@ -95,6 +119,7 @@ void validate(const RunConfiguration& run) {
     check_multiple("--window", run.window_tokens, run.page_tokens);
     check_tokens("--logit-tile", run.logit_tile_tokens);
     check_top_k(run);
+    check_local(run);
     if (run.hbm_pages.count < 0) {
         fail<UsageError>("--hbm-pages: found {}, allowed is ring, auto or a number of pages from 0",
                          run.hbm_pages.count);
@@ -165,7 +190,15 @@ std::string_view name_of(DeviceKind device) {
     return device == DeviceKind::kCpu ? "cpu" : "cuda";
 }
 std::string_view name_of(AttentionMode attention) {
-    return attention == AttentionMode::kDense ? "dense" : "topk";
+    switch (attention) {
+        case AttentionMode::kDense:
+            return "dense";
+        case AttentionMode::kTopK:
+            return "topk";
+        case AttentionMode::kLocal:
+            return "local";
+    }
+    return "";
 }
 std::string_view name_of(Offload offload) {
     return offload == Offload::kNone ? "none" : "host";

@@ -14,6 +14,7 @@ enum class DeviceKind : std::uint8_t { kCpu, kCuda };
 enum class AttentionMode : std::uint8_t {
     kDense,  // every token before a token
     kTopK,   // its own chunk, and the `top_k` best pages of the history (docs/topk.md)
+    kLocal,  // the last `local_window` tokens and the first `sinks` (docs/local-attention.md)
 };
 enum class Offload : std::uint8_t { kNone, kHost };
 
@@ -70,6 +71,10 @@ struct RunConfiguration {
     std::int64_t logit_tile_tokens = 1024;  // rows of the head and of cross entropy at a time
     AttentionMode attention = AttentionMode::kDense;
     std::int64_t top_k = 0;  // pages of the history that a page of queries attends to, at most a window's; 0 with dense
+    // With kLocal a token attends to itself, the local_window - 1 before it, and the first `sinks` (a multiple of the
+    // page) of the sequence; else both are 0.
+    std::int64_t local_window = 0;
+    std::int64_t sinks = 0;
     Offload offload = Offload::kNone;
     Keep keep = Keep::kNone;
     // Pages, one per chunk and layer, of what `keep` names, in order of gain: the latest chunk first, for attention

@@ -137,8 +137,9 @@ void add_what(CLI::App& app, RunFlags& flags) {
         ->group(kWhat);
     app.add_option("--attention", flags.attention,
                    "what a token attends to. dense: every token before it; topk: those of its own chunk and, of the "
-                   "pages before the chunk, the --top-k that suit its page best (with --device cpu)")
-        ->type_name("dense|topk")
+                   "pages before the chunk, the --top-k that suit its page best (with --device cpu); local: the last "
+                   "--local-window, and --sinks. Sliding windows of the model's own layers hold with dense and local")
+        ->type_name("dense|topk|local")
         ->default_str(flags.attention)
         ->group(kWhat);
     app.add_option(
@@ -148,6 +149,14 @@ void add_what(CLI::App& app, RunFlags& flags) {
         ->type_name("PAGES")
         ->default_str("none")
         ->group(kWhat);
+    const auto tokens = [&](const char* name, std::string& value, const char* description) {
+        app.add_option(name, value, description)->type_name("TOKENS")->default_str("none")->group(kWhat);
+    };
+    tokens("--local-window", flags.local_window,
+           "tokens that a token attends to under --attention local, itself and those before it. (--window is how many "
+           "are read at a time)");
+    tokens("--sinks", flags.sinks,
+           "first tokens of the sequence that every token attends to under --attention local; a multiple of the page");
     app.add_option(
            "--dtype", flags.dtype,
            "of weights, activations and K/V. With fp32 and bf16 sums and gradients are fp32; fp64 is the oracle "
@@ -256,6 +265,8 @@ std::string as_typed(const RunFlags& flags) {
         {"--logit-tile", &RunFlags::logit_tile},
         {"--attention", &RunFlags::attention},
         {"--top-k", &RunFlags::top_k},
+        {"--local-window", &RunFlags::local_window},
+        {"--sinks", &RunFlags::sinks},
         {"--dtype", &RunFlags::dtype},
         {"--gradient-dtype", &RunFlags::gradient_dtype},
         {"--master-weights", &RunFlags::master_weights},
@@ -305,9 +316,12 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
     run.page_tokens = parse_tokens("--page-tokens", flags.page_tokens);
     run.window_tokens = parse_tokens("--window", flags.window);
     run.logit_tile_tokens = parse_tokens("--logit-tile", flags.logit_tile);
-    run.attention = choose<AttentionMode>("--attention", flags.attention,
-                                          {{"dense", AttentionMode::kDense}, {"topk", AttentionMode::kTopK}});
+    run.attention = choose<AttentionMode>(
+        "--attention", flags.attention,
+        {{"dense", AttentionMode::kDense}, {"topk", AttentionMode::kTopK}, {"local", AttentionMode::kLocal}});
     run.top_k = parse_top_k(flags.top_k);
+    run.local_window = flags.local_window.empty() ? 0 : parse_tokens("--local-window", flags.local_window);
+    run.sinks = flags.sinks.empty() ? 0 : parse_tokens("--sinks", flags.sinks);
     run.offload = choose<Offload>("--offload", flags.offload, {{"none", Offload::kNone}, {"host", Offload::kHost}});
     read_kept(flags, run);
     run.hbm_pages = parse_hbm_pages(flags.hbm_pages);

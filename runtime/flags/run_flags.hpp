@@ -22,7 +22,9 @@ struct RunFlags {
     std::string window = "16K";
     std::string logit_tile = "1K";
     std::string attention = "dense";
-    std::string top_k;  // empty: not given
+    std::string top_k;         // empty: not given
+    std::string local_window;  // empty: not given
+    std::string sinks;         // empty: not given, which is none
     std::string offload = "none";
     std::string keep = "none";
     std::string kept_pages = "all";

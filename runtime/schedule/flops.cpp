@@ -6,33 +6,33 @@
 
 namespace oomb::schedule {
 
+namespace {
+
+// Of queries [first, first + queries), each with the keys [first_key, first_key + keys) up to its own position: a
+// triangle, then a rectangle. Positions before 0 see nothing.
+double causal_pairs(std::int64_t first, std::int64_t queries, std::int64_t first_key, std::int64_t keys) {
+    const auto before = [&](std::int64_t query) {  // pairs of the queries before this one
+        const std::int64_t rows = std::max<std::int64_t>(0, query - first_key);
+        const std::int64_t triangle = std::min(rows, keys);
+        return static_cast<double>(triangle) * static_cast<double>(triangle + 1) / 2 +
+               static_cast<double>(rows - triangle) * static_cast<double>(keys);
+    };
+    return before(first + queries) - before(first);
+}
+
+}  // namespace
+
+// A query's keys beyond the sliding window are those of the query that many positions before it.
 double attention_pairs(const AttentionCost& cost) {
-    const std::int64_t end = cost.first_key + cost.keys;
     if (cost.listed) {
         return static_cast<double>(cost.queries) * static_cast<double>(cost.keys);
     }
-    if (cost.first_query >= end - 1 && cost.sliding_window == 0 && cost.document_start <= cost.first_key) {
-        return static_cast<double>(cost.queries) * static_cast<double>(cost.keys);
-    }
-    if (cost.sliding_window == 0 && cost.document_start <= cost.first_key) {
-        // Query q sees q + 1 - first_key keys, at least 0 and at most all: a triangle, then a rectangle.
-        const auto below = [&](std::int64_t query) {  // pairs of the queries before this one
-            const std::int64_t rows = std::max<std::int64_t>(0, query - cost.first_key);
-            const std::int64_t triangle = std::min(rows, cost.keys);
-            return static_cast<double>(triangle) * static_cast<double>(triangle + 1) / 2 +
-                   static_cast<double>(rows - triangle) * static_cast<double>(cost.keys);
-        };
-        return below(cost.first_query + cost.queries) - below(cost.first_query);
-    }
-    double pairs = 0;
-    for (std::int64_t query = cost.first_query; query < cost.first_query + cost.queries; ++query) {
-        std::int64_t first = std::max(cost.first_key, cost.document_start);
-        if (cost.sliding_window > 0) {
-            first = std::max(first, query + 1 - cost.sliding_window);
-        }
-        pairs += static_cast<double>(std::max<std::int64_t>(0, std::min(end, query + 1) - first));
-    }
-    return pairs;
+    const std::int64_t first = std::max(cost.first_key, cost.document_start);
+    const std::int64_t keys = std::max<std::int64_t>(0, cost.first_key + cost.keys - first);
+    const double all = causal_pairs(cost.first_query, cost.queries, first, keys);
+    return cost.sliding_window == 0
+               ? all
+               : all - causal_pairs(cost.first_query - cost.sliding_window, cost.queries, first, keys);
 }
 
 double flops_of(const Cost& cost) {
@@ -87,6 +87,24 @@ LayerWork work_of(const ModelShape& model, const ChunkPolicy& policy, std::int64
 
 }  // namespace
 
+namespace {
+
+// Pairs of a chunk's queries with the keys that they see in a layer.
+double pairs_of(const StepShape& step, std::int64_t chunk, std::int64_t layer) {
+    const std::int64_t first = step.first_token(chunk), rows = step.tokens_of(chunk);
+    const std::int64_t window = step.sliding_window(layer);
+    const double all = causal_pairs(first, rows, 0, first + rows);
+    if (step.has_lists(chunk)) {
+        return causal_pairs(first, rows, first, rows) +
+               static_cast<double>(rows) * static_cast<double>(step.list_tokens());
+    }
+    return window == 0 ? all
+                       : all - causal_pairs(first - window, rows, 0, first + rows) +
+                             causal_pairs(first - window, rows, 0, step.run().sinks);
+}
+
+}  // namespace
+
 double step_flops(const StepShape& step) {
     const ModelShape& model = step.model();
     const auto per_pair = static_cast<double>(4 * model.head_dim * model.query_heads);
@@ -96,14 +114,16 @@ double step_flops(const StepShape& step) {
         const ChunkPolicy policy(step, chunk);
         const auto rows = static_cast<double>(step.tokens_of(chunk));
         const bool listed = step.has_lists(chunk);
-        const std::int64_t history = listed ? step.list_tokens() : step.first_token(chunk);
-        const double pairs = rows * static_cast<double>(history) + rows * (rows + 1) / 2;
+        double pairs = 0;
         const double scores =  // once per layer
             listed ? 2 * rows * static_cast<double>(step.first_page(chunk) * model.kv_width()) : 0;
         flops += scores * static_cast<double>(model.layers);
         flops += 2 * rows * 3 * static_cast<double>(model.vocab * model.hidden);
         for (std::int64_t layer = 0; layer < model.layers; ++layer) {
             const LayerWork work = work_of(model, policy, layer);
+            if (layer == 0 || step.sliding_window(layer) != step.sliding_window(layer - 1)) {
+                pairs = pairs_of(step, chunk, layer);
+            }
             flops += 2 * rows * work.parameters + per_pair * pairs * (work.attentions + kBackward);
         }
     }

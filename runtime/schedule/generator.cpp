@@ -153,18 +153,16 @@ PageSet SequenceGenerator::kept_page(std::int64_t layer) const {
     return {PageClass::kActivation, static_cast<std::int32_t>(layer), step_.kept_rank(chunk_), 1};
 }
 
-SequenceGenerator::Keys SequenceGenerator::own_keys(std::int64_t layer, PageClass page_class) const {
+SequenceGenerator::Keys SequenceGenerator::chunk_keys(std::int64_t layer, PageClass page_class) const {
     const std::int64_t first = step_.first_token(chunk_);
-    return {first, rows_, own_pages(page_class, layer), first, rows_};
+    return keys_of({first, rows_, first, rows_}, layer, page_class);
 }
 
-SequenceGenerator::Keys SequenceGenerator::window_keys(std::int64_t layer, std::int64_t window,
-                                                       PageClass page_class) const {
-    const std::int64_t first = window * step_.run().window_tokens;
-    const std::int64_t tokens = std::min(step_.run().window_tokens, step_.first_token(chunk_) - first);
+SequenceGenerator::Keys SequenceGenerator::keys_of(const KeyPart& part, std::int64_t layer,
+                                                   PageClass page_class) const {
     const std::int64_t page = step_.run().page_tokens;
-    const PageSet pages{page_class, static_cast<std::int32_t>(layer), first / page, divide_up(tokens, page)};
-    return {first, tokens, pages, step_.first_token(chunk_), rows_};
+    const PageSet pages{page_class, static_cast<std::int32_t>(layer), part.first / page, divide_up(part.tokens, page)};
+    return {part.first, part.tokens, pages, part.first_query, part.queries, part.sliding_window};
 }
 
 SequenceGenerator::Keys SequenceGenerator::group_keys(std::int64_t layer, std::int64_t group,
@@ -174,16 +172,17 @@ SequenceGenerator::Keys SequenceGenerator::group_keys(std::int64_t layer, std::i
     const std::int64_t rows = std::min(most_rows, rows_ - first);
     const std::int64_t named = divide_up(rows, page) * step_.run().top_k;
     const PageSet pages{page_class, static_cast<std::int32_t>(layer), 0, std::min(named, step_.first_page(chunk_))};
-    return {0, step_.list_tokens(), pages, step_.first_token(chunk_) + first, rows, true};
+    return {0, step_.list_tokens(), pages, step_.first_token(chunk_) + first, rows, 0, true};
 }
 
-std::int64_t SequenceGenerator::history_parts() const {
-    return step_.has_lists(chunk_) ? step_.groups(chunk_) : step_.history_windows(chunk_);
+std::int64_t SequenceGenerator::history_parts(std::int64_t layer) const {
+    return step_.has_lists(chunk_) ? step_.groups(chunk_) : KeyParts(step_, chunk_, layer).history();
 }
 
 SequenceGenerator::Keys SequenceGenerator::history_keys(std::int64_t layer, std::int64_t part,
                                                         PageClass page_class) const {
-    return step_.has_lists(chunk_) ? group_keys(layer, part, page_class) : window_keys(layer, part, page_class);
+    return step_.has_lists(chunk_) ? group_keys(layer, part, page_class)
+                                   : keys_of(KeyParts(step_, chunk_, layer).history_part(part), layer, page_class);
 }
 
 std::int64_t SequenceGenerator::left_out_layers(std::int64_t layer, int step) {
@@ -192,7 +191,8 @@ std::int64_t SequenceGenerator::left_out_layers(std::int64_t layer, int step) {
     loop.done = step > 0 ? layer : step_.model().layers - 1 - layer;
     const bool previous_is_special = step < 0 && loop.done == 1;  // the model's last layer has the loss
     while (loop.done > 0 && !previous_is_special && layer != last &&
-           policy_.kept(layer) == policy_.kept(layer - step)) {
+           policy_.kept(layer) == policy_.kept(layer - step) &&
+           step_.sliding_window(layer) == step_.sliding_window(layer - step)) {
         ++loop.alike;
         layer += step;
     }
@@ -200,7 +200,7 @@ std::int64_t SequenceGenerator::left_out_layers(std::int64_t layer, int step) {
 }
 
 std::int64_t SequenceGenerator::left_out_windows(std::int64_t layer, std::int64_t part, std::int64_t parts) {
-    if (step_.has_lists(chunk_)) {
+    if (step_.has_lists(chunk_) || !KeyParts(step_, chunk_, layer).whole()) {
         return 0;
     }
     return sink_.left_out({.over = Repetition::Over::kWindows,
@@ -217,6 +217,7 @@ AttentionCost SequenceGenerator::attention_cost(const Keys& keys, bool backward)
     cost.queries = keys.queries;
     cost.first_key = keys.first;
     cost.keys = keys.tokens;
+    cost.sliding_window = keys.sliding_window;
     cost.listed = keys.listed;
     cost.query_heads = model.query_heads;
     cost.kv_heads = model.kv_heads;

@@ -8,6 +8,8 @@
 
 namespace oomb::schedule {
 
+struct KeyPart;
+
 // Slots of layer inputs, attention outputs and log-sum-exps. One per layer, for they wait from the chunk's forward to
 // its backward; with held chunks that many sets of them. With inputs and outputs of all chunks kept a ring of two,
 // layer l in slot l modulo 2: the copies to and from the kept pages run beside the neighbouring layer.
@@ -31,7 +33,7 @@ class SequenceGenerator {
     void gradient_chunk(std::int64_t chunk);
 
   private:
-    struct Keys;  // the keys that one attention operation reads
+    struct Keys;  // the keys that one attention operation reads, or one copy brings
 
     // generator.cpp
     Operation make(Kind kind, std::int64_t layer, std::int64_t part, Cost cost) const;
@@ -51,14 +53,14 @@ class SequenceGenerator {
     PageSet kept_page(std::int64_t layer) const;
     AttentionCost attention_cost(const Keys& keys, bool backward) const;
     GemmCost gemm(std::int64_t m, std::int64_t n, std::int64_t k, bool accumulates = false) const;
-    Keys own_keys(std::int64_t layer, PageClass page_class) const;
-    Keys window_keys(std::int64_t layer, std::int64_t window, PageClass page_class) const;
+    Keys chunk_keys(std::int64_t layer, PageClass page_class) const;
+    Keys keys_of(const KeyPart& part, std::int64_t layer, PageClass page_class) const;
     Keys group_keys(std::int64_t layer, std::int64_t group, PageClass page_class) const;
     // Iterations that the sink leaves out, the next one first.
     std::int64_t left_out_layers(std::int64_t layer, int step);
     std::int64_t left_out_windows(std::int64_t layer, std::int64_t part, std::int64_t parts);
     // The history in parts: windows, or with lists groups of query pages.
-    std::int64_t history_parts() const;
+    std::int64_t history_parts(std::int64_t layer) const;
     Keys history_keys(std::int64_t layer, std::int64_t part, PageClass page_class) const;
 
     // generator_forward.cpp
@@ -85,6 +87,7 @@ class SequenceGenerator {
     void repeat_queries(std::int64_t layer, std::uint32_t projects, bool normed_stays);
     void attention_backward(std::int64_t layer);
     void attend_backward_part(std::int64_t layer, std::int64_t part, const Keys& kv, const Keys& gradients, bool last);
+    void attend_backward_history(std::int64_t layer, std::int64_t part);
     void qkv_backward(std::int64_t layer, bool repeats_norm);
     void release_pages(std::int64_t layer);
 

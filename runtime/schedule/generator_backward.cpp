@@ -129,13 +129,31 @@ void SequenceGenerator::repeat_queries(std::int64_t layer, std::uint32_t project
 }
 
 void SequenceGenerator::attention_backward(std::int64_t layer) {
-    const std::int64_t parts = history_parts();
+    const std::int64_t parts = history_parts(layer);
     for (std::int64_t part = 0; part < parts; ++part) {
         part += left_out_windows(layer, part, parts);
-        attend_backward_part(layer, part, history_keys(layer, part, PageClass::kKv),
-                             history_keys(layer, part, PageClass::kKvGradient), false);
+        attend_backward_history(layer, part);
     }
-    attend_backward_part(layer, parts, own_keys(layer, PageClass::kKv), own_keys(layer, PageClass::kKvGradient), true);
+    const KeyParts visible(step_, chunk_, layer);
+    const std::int64_t own = visible.own();
+    for (std::int64_t part = 0; part < own; ++part) {
+        const KeyPart keys = visible.own_part(part);
+        attend_backward_part(layer, parts + part, keys_of(keys, layer, PageClass::kKv),
+                             keys_of(keys, layer, PageClass::kKvGradient), part + 1 == own);
+    }
+}
+
+// The own chunk's gradients are used up at once, those of the history travel.
+void SequenceGenerator::attend_backward_history(std::int64_t layer, std::int64_t part) {
+    Keys kv = history_keys(layer, part, PageClass::kKv);
+    const Keys gradients = history_keys(layer, part, PageClass::kKvGradient);
+    // The first part begins the gradient of all queries, also of those that see none of its keys.
+    if (part == 0 && !kv.listed && kv.queries < rows_) {
+        kv.queries = rows_;
+        kv.sliding_window = step_.sliding_window(layer);
+    }
+    attend_backward_part(layer, part, kv, gradients, false);
+    emit_page_copies(Kind::kWriteBack, Engine::kDeviceToHost, layer, part, PageUse::kWriteBack, gradients);
 }
 
 void SequenceGenerator::attend_backward_part(std::int64_t layer, std::int64_t part, const Keys& kv,
@@ -150,9 +168,6 @@ void SequenceGenerator::attend_backward_part(std::int64_t layer, std::int64_t pa
     backward.requests = {kv.request(PageUse::kRead), gradients.request(PageUse::kAccumulate)};
     kv.narrow(backward);
     emit(backward);
-    if (!last) {  // the own chunk's gradients are used up at once
-        emit_page_copies(Kind::kWriteBack, Engine::kDeviceToHost, layer, part, PageUse::kWriteBack, gradients);
-    }
 }
 
 void SequenceGenerator::qkv_backward(std::int64_t layer, bool repeats_norm) {

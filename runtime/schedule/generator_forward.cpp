@@ -75,7 +75,7 @@ void SequenceGenerator::project_qkv(std::int64_t layer, std::uint32_t projects, 
     }
     if (writes_kv) {
         emit_page_copies(Kind::kWriteBack, Engine::kDeviceToHost, layer, 0, PageUse::kWriteBack,
-                         own_keys(layer, PageClass::kKv));
+                         chunk_keys(layer, PageClass::kKv));
     }
 }
 
@@ -96,25 +96,30 @@ void SequenceGenerator::select_pages(std::int64_t layer) {
 }
 
 void SequenceGenerator::attend(std::int64_t layer, bool fetches_own, bool queries_stay) {
-    const std::int64_t parts = history_parts();
-    const Keys own = own_keys(layer, PageClass::kKv);
+    const std::int64_t parts = history_parts(layer);
+    const KeyParts visible(step_, chunk_, layer);
+    const std::int64_t own = visible.own();
     if (fetches_own) {
-        emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, 0, PageUse::kRead, own);
+        emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, 0, PageUse::kRead,
+                         chunk_keys(layer, PageClass::kKv));
     }
     // The own chunk first: its K/V are at hand, the history is on its way meanwhile.
-    attend_part(layer, 0, own, parts == 0 && !queries_stay);
+    for (std::int64_t part = 0; part < own; ++part) {
+        attend_part(layer, part, keys_of(visible.own_part(part), layer, PageClass::kKv),
+                    part + 1 == own && parts == 0 && !queries_stay);
+    }
     for (std::int64_t part = 0; part < parts; ++part) {
         part += left_out_windows(layer, part, parts);
         const Keys keys = history_keys(layer, part, PageClass::kKv);
-        emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, part + 1, PageUse::kRead, keys);
-        attend_part(layer, part + 1, keys, part + 1 == parts && !queries_stay);
+        emit_page_copies(Kind::kFetch, Engine::kHostToDevice, layer, own + part, PageUse::kRead, keys);
+        attend_part(layer, own + part, keys, part + 1 == parts && !queries_stay);
     }
     emit_pass(Kind::kFinishAttention, layer,
               rows_ * step_.model().query_width() * (step_.accumulator_bytes() + step_.compute_bytes()),
               {end(kOutputSum), write(kAttentionOutput, slot(layer))});
 }
 
-// Part 0 writes the running output and log-sum-exp, later parts are merged into them.
+// Part 0, which all queries see, writes the running output and log-sum-exp, later parts are merged into them.
 void SequenceGenerator::attend_part(std::int64_t layer, std::int64_t part, const Keys& keys, bool ends_queries) {
     Operation attention = make(Kind::kAttention, layer, part, attention_cost(keys, false));
     attention.regions = {read_and(ends_queries, kQuery), scratch(kAttentionScratch)};

@@ -2,6 +2,7 @@
 // Short words in which the generator's files speak of regions and keys. Private to the schedule.
 
 #include "runtime/schedule/generator.hpp"
+#include "runtime/schedule/key_parts.hpp"
 
 namespace oomb::schedule {
 
@@ -36,6 +37,7 @@ struct SequenceGenerator::Keys {
     std::int64_t tokens = 0;
     PageSet pages;
     std::int64_t first_query = 0, queries = 0;  // who reads them
+    std::int64_t sliding_window = 0;            // of them, as in AttentionCost
     // Each query page reads the `tokens` keys of its list; `pages` counts the most that the lists may name.
     bool listed = false;
 

@@ -58,6 +58,16 @@ void shorten_lists(const StepShape& step, RunConfiguration& run) {
     }
 }
 
+// Layers differ in how many parts a history has, and the widest windows have some wherever others have.
+void widen_windows(const StepShape& step, ModelShape& model) {
+    const auto& windows = step.model().sliding_windows;
+    if (windows.empty()) {
+        return;
+    }
+    const auto [least, widest] = std::minmax_element(windows.begin(), windows.end());
+    model.sliding_windows.assign(*least == 0 ? 0 : model.layers, *widest);
+}
+
 // Fewer parameters are fewer shards: of some in each tier at least one stays there.
 void shorten_shards(const StepShape& step, const ModelShape& model, RunConfiguration& run) {
     const OptimizerShards shards = optimizer_shards(step);
@@ -73,6 +83,7 @@ StepShape representative_of(const StepShape& step) {
     ModelShape model = step.model();
     RunConfiguration run = step.run();
     model.layers = std::min<std::int64_t>(model.layers, 3);
+    widen_windows(step, model);
     run.window_tokens = run.chunk_tokens;
     const bool many_tiles = run.logit_tile_tokens < step.longest_chunk();
     run.logit_tile_tokens = many_tiles ? divide_up(step.longest_chunk(), 2) : step.longest_chunk();

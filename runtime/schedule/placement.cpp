@@ -1,36 +1,11 @@
 #include "runtime/schedule/placement.hpp"
 
+#include "runtime/schedule/frame_counts.hpp"
 #include "runtime/schedule/optimizer_schedule.hpp"
 #include "runtime/schedule/region_sizes.hpp"
 
 namespace oomb::schedule {
 namespace {
-
-// Frames of each pool. Each number is reached, not only bounded:
-// a page keeps its HBM frame until it dies or the frame is needed, so a pool fills up before anything is evicted.
-struct FrameCounts {
-    std::int64_t hbm_kv = 0, hbm_gradient = 0, hbm_activation = 0;
-    std::int64_t host_kv = 0, host_gradient = 0, host_activation = 0;
-};
-
-FrameCounts count_frames(const StepShape& step, std::int64_t resident, std::int64_t kept_hbm) {
-    const std::int64_t layers = step.model().layers;
-    const std::int64_t last = step.chunks() - 1;
-    const std::int64_t history = layers * step.first_page(last);
-    const std::int64_t window = std::min(step.pages_per_window(), step.first_page(last));
-    // Two windows and two own chunks: one in use, one on its way.
-    const std::int64_t ring = 2 * window + 2 * std::min(step.pages_per_chunk(), step.pages());
-    FrameCounts counts;
-    counts.hbm_kv = std::min(step.total_pages(), resident + ring);
-    counts.hbm_gradient = std::min(history + step.pages_of(last), resident + ring);
-    if (step.run().offload == Offload::kHost) {
-        counts.host_kv = step.total_pages() - resident;
-        counts.host_gradient = history - std::min(history, resident);
-    }
-    counts.hbm_activation = kept_hbm;
-    counts.host_activation = step.kept_pages() - kept_hbm;
-    return counts;
-}
 
 std::vector<std::int64_t> planes_of(const StepShape& step, PageClass page_class) {
     if (page_class != PageClass::kActivation) {
@@ -49,14 +24,12 @@ std::vector<std::int64_t> planes_of(const StepShape& step, PageClass page_class)
 }
 
 std::vector<PoolPlan> make_pools(const StepShape& step, const FrameCounts& counts) {
-    const std::int64_t frames[kTiers][kPageClasses] = {{counts.hbm_kv, counts.hbm_gradient, counts.hbm_activation},
-                                                       {counts.host_kv, counts.host_gradient, counts.host_activation}};
     std::vector<PoolPlan> pools;
     for (int tier = 0; tier < kTiers; ++tier) {
         for (int page_class = 0; page_class < kPageClasses; ++page_class) {
-            if (frames[tier][page_class] > 0) {
+            if (const std::int64_t frames = counts.of[tier][page_class]; frames > 0) {
                 const auto which = static_cast<PageClass>(page_class);
-                pools.push_back({static_cast<Tier>(tier), which, frames[tier][page_class], planes_of(step, which), 0});
+                pools.push_back({static_cast<Tier>(tier), which, frames, planes_of(step, which), 0});
             }
         }
     }

@@ -2,6 +2,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/schedule/choice.hpp"
+#include "runtime/schedule/key_parts.hpp"
 
 namespace oomb::schedule {
 namespace {
@@ -16,6 +17,16 @@ std::int64_t groups_of_full_chunk(const StepShape& step) {
     return divide_up(step.pages_per_chunk(), step.pages_per_group());
 }
 
+// Of the history in any chunk and layer: the number grows with the history, but for the windows' last parts.
+std::int64_t most_parts(const StepShape& step) {
+    std::int64_t parts = 0;
+    for (const auto& [layer, count] : layers_alike(step)) {
+        const std::int64_t slack = step.sliding_window(layer) == 0 ? 0 : 3;
+        parts = std::max(parts, KeyParts(step, step.chunks() - 1, layer).history() + slack);
+    }
+    return parts;
+}
+
 void check_coordinates(const StepShape& step) {
     if (step.chunks() > kMostChunks) {
         fail<UsageError>(
@@ -23,10 +34,21 @@ void check_coordinates(const StepShape& step) {
             step.run().chunk_tokens, step.chunks(), kMostChunks,
             divide_up(divide_up(step.tokens(), kMostChunks), step.run().page_tokens) * step.run().page_tokens);
     }
-    const std::int64_t windows = step.history_windows(step.chunks() - 1);
+    const std::int64_t windows = most_parts(step);
     if (windows > kMostHistoryParts) {
         fail<UsageError>("--window: {} windows of {} tokens, allowed are {}; take a larger --window", windows,
                          step.run().window_tokens, kMostHistoryParts);
+    }
+    if (step.run().attention == AttentionMode::kTopK && !step.model().sliding_windows.empty()) {
+        fail<UsageError>(
+            "--attention topk: layers of this model attend to a sliding window (config.json), which pages are not "
+            "selected from; take --attention dense or local");
+    }
+    if (step.run().sinks > 0 && !step.model().sliding_windows.empty()) {
+        fail<UsageError>(
+            "--sinks {}: layers of this model attend to a sliding window of their own (config.json), which has no "
+            "sinks; leave --sinks out",
+            step.run().sinks);
     }
     const std::int64_t groups = step.selects() ? groups_of_full_chunk(step) : 0;
     if (groups > kMostHistoryParts) {
@@ -81,8 +103,13 @@ ContextLimit context_limit(const RunConfiguration& run) {
         }
     };
     lower(kMostChunks * run.chunk_tokens, "--chunk");
-    // Windows are those before the last chunk.
-    lower((1 + kMostHistoryParts * run.window_tokens / run.chunk_tokens) * run.chunk_tokens, "--window");
+    // Windows are those before the last chunk, or within reach of a sliding window.
+    const std::int64_t reach = run.local_window + run.sinks + 2 * run.chunk_tokens;
+    const bool within_reach =
+        run.attention == AttentionMode::kLocal && divide_up(reach, run.window_tokens) + 6 <= kMostHistoryParts;
+    if (!within_reach) {
+        lower((1 + kMostHistoryParts * run.window_tokens / run.chunk_tokens) * run.chunk_tokens, "--window");
+    }
     if (run.attention == AttentionMode::kTopK && groups_of_full_chunk(step) > kMostHistoryParts) {
         lower(step.first_listed_chunk() * run.chunk_tokens, "--page-tokens");
     }

@@ -8,43 +8,52 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json model_to_json(const ModelShape& model) {
-    return {{"layers", model.layers},
-            {"hidden", model.hidden},
-            {"query_heads", model.query_heads},
-            {"kv_heads", model.kv_heads},
-            {"head_dim", model.head_dim},
-            {"ffn", model.ffn},
-            {"vocab", model.vocab},
-            {"tied_embeddings", model.tied_embeddings},
-            {"qkv_bias", model.qkv_bias},
-            {"output_bias", model.output_bias},
-            {"qk_norm", model.qk_norm},
-            {"parameters", model.parameters()}};
+    Json json = {{"layers", model.layers},
+                 {"hidden", model.hidden},
+                 {"query_heads", model.query_heads},
+                 {"kv_heads", model.kv_heads},
+                 {"head_dim", model.head_dim},
+                 {"ffn", model.ffn},
+                 {"vocab", model.vocab},
+                 {"tied_embeddings", model.tied_embeddings},
+                 {"qkv_bias", model.qkv_bias},
+                 {"output_bias", model.output_bias},
+                 {"qk_norm", model.qk_norm},
+                 {"parameters", model.parameters()}};
+    if (!model.sliding_windows.empty()) {
+        json["sliding_windows"] = model.sliding_windows;
+    }
+    return json;
 }
 
 Json run_to_json(const RunConfiguration& run) {
-    return {{"device", name_of(run.device)},
-            {"context_tokens", run.context_tokens},
-            {"chunk_tokens", run.chunk_tokens},
-            {"page_tokens", run.page_tokens},
-            {"window_tokens", run.window_tokens},
-            {"logit_tile_tokens", run.logit_tile_tokens},
-            {"attention", name_of(run.attention)},
-            {"top_k", run.top_k},
-            {"offload", name_of(run.offload)},
-            {"keep", name_of(run.keep)},
-            {"kept_pages", to_text(run.kept_pages)},
-            {"held_chunks", to_text(run.held_chunks)},
-            {"hbm_pages", to_text(run.hbm_pages)},
-            {"compute_dtype", name_of(run.compute)},
-            {"accumulator_dtype", name_of(run.accumulator)},
-            {"gradient_dtype", name_of(run.gradient_type())},
-            {"master_weights", masters_text(run)},
-            {"optimizer", run.optimizer},
-            {"optimizer_states", states_text(run.resident_shards)},
-            {"deterministic", run.deterministic},
-            {"gpu_memory_bytes", run.gpu_memory_bytes},
-            {"host_memory_bytes", run.host_memory_bytes}};
+    Json json = {{"device", name_of(run.device)},
+                 {"context_tokens", run.context_tokens},
+                 {"chunk_tokens", run.chunk_tokens},
+                 {"page_tokens", run.page_tokens},
+                 {"window_tokens", run.window_tokens},
+                 {"logit_tile_tokens", run.logit_tile_tokens},
+                 {"attention", name_of(run.attention)},
+                 {"top_k", run.top_k},
+                 {"offload", name_of(run.offload)},
+                 {"keep", name_of(run.keep)},
+                 {"kept_pages", to_text(run.kept_pages)},
+                 {"held_chunks", to_text(run.held_chunks)},
+                 {"hbm_pages", to_text(run.hbm_pages)},
+                 {"compute_dtype", name_of(run.compute)},
+                 {"accumulator_dtype", name_of(run.accumulator)},
+                 {"gradient_dtype", name_of(run.gradient_type())},
+                 {"master_weights", masters_text(run)},
+                 {"optimizer", run.optimizer},
+                 {"optimizer_states", states_text(run.resident_shards)},
+                 {"deterministic", run.deterministic},
+                 {"gpu_memory_bytes", run.gpu_memory_bytes},
+                 {"host_memory_bytes", run.host_memory_bytes}};
+    if (run.attention == AttentionMode::kLocal) {
+        json["local_window"] = run.local_window;
+        json["sinks"] = run.sinks;
+    }
+    return json;
 }
 
 Json regions_to_json(const RegionTable& regions) {

@@ -2,6 +2,7 @@
 
 #include "runtime/core/units.hpp"
 #include "runtime/schedule/generator.hpp"
+#include "runtime/schedule/key_parts.hpp"
 #include "runtime/schedule/optimizer_schedule.hpp"
 
 namespace oomb::schedule {
@@ -43,7 +44,7 @@ std::int64_t library_backward_bytes(const StepShape& step, std::int64_t rows, st
 
 AttentionScratch attention_scratch(const StepShape& step) {
     const ModelShape& model = step.model();
-    const std::int64_t rows = step.longest_chunk(), keys = step.longest_window();
+    const std::int64_t rows = step.longest_chunk(), keys = longest_key_part(step);
     const std::int64_t page_rows = keys * model.kv_width() * step.compute_bytes();
     AttentionScratch scratch;
     Parts parts;
@@ -68,7 +69,7 @@ AttentionScratch attention_scratch(const StepShape& step) {
 
 Workspace workspace(const StepShape& step) {
     const ModelShape& model = step.model();
-    const std::int64_t pages = divide_up(step.longest_window(), step.run().page_tokens);
+    const std::int64_t pages = divide_up(longest_key_part(step), step.run().page_tokens);
     Workspace result;
     if (step.run().device != DeviceKind::kCuda) {
         return result;
@@ -93,7 +94,7 @@ std::int64_t attention_scratch_bytes(const StepShape& step) {
     if (step.run().compute == DType::kBF16) {
         return step.longest_chunk() * model.query_width() * step.accumulator_bytes();
     }
-    const std::int64_t keys = step.longest_window();
+    const std::int64_t keys = longest_key_part(step);
     const std::int64_t tile = std::min(step.longest_chunk(), kCpuQueryTile);
     return (4 * keys * model.kv_width() + 2 * tile * keys + 2 * tile) * step.accumulator_bytes();
 }
@@ -125,7 +126,7 @@ RegionTable region_sizes(const StepShape& step) {
     const std::int64_t parameters = model.parameters();
     const std::int64_t query = rows * model.query_width();
     const std::int64_t hidden = rows * model.hidden;
-    const bool has_history = step.chunks() > 1;
+    const bool merges = merges_parts(step);
     const std::int32_t slots = activation_slots(step), held = held_slots(step);
     const OptimizerShards shards = optimizer_shards(step);
 
@@ -146,8 +147,8 @@ RegionTable region_sizes(const StepShape& step) {
     set(kQkv, rows * step.qkv_width() * compute, held);
     set(kQuery, query * compute);
     set(kOutputSum, query * sum);
-    set(kOutputPart, has_history ? query * compute : 0);
-    set(kLogSumExpPart, has_history ? rows * model.query_heads * sum : 0);
+    set(kOutputPart, merges ? query * compute : 0);
+    set(kLogSumExpPart, merges ? rows * model.query_heads * sum : 0);
     set(kAttentionScratch, attention_scratch_bytes(step));
     set(kMiddle, hidden * compute, held);
     set(kGateUp, 2 * rows * model.ffn * compute, held);

@@ -37,7 +37,14 @@ class StepShape {
     }
     std::int64_t first_page(std::int64_t chunk) const { return chunk * pages_per_chunk(); }
     std::int64_t pages_of(std::int64_t chunk) const { return divide_up(tokens_of(chunk), run_.page_tokens); }
-    std::int64_t history_windows(std::int64_t chunk) const { return divide_up(first_token(chunk), run_.window_tokens); }
+
+    // The window of a layer's attention, the smaller of the model's and the run's: w, a token sees itself and the w - 1
+    // before it, and the sinks; 0, all before it, also where w is not below the sequence. Parts of the history:
+    // key_parts.hpp.
+    std::int64_t sliding_window(std::int64_t layer) const {
+        const std::int64_t window = combined_window(model_.sliding_window(layer), run_.local_window);
+        return window < tokens() ? window : 0;
+    }
 
     // Top-K. A chunk with more than K pages before it has lists: of each of its query pages the pages that it attends
     // to.
@@ -54,10 +61,6 @@ class StepShape {
     std::int64_t groups(std::int64_t chunk) const { return divide_up(pages_of(chunk), pages_per_group()); }
 
     std::int64_t longest_chunk() const { return std::min(run_.chunk_tokens, tokens()); }
-    std::int64_t longest_window() const {  // most keys that one attention operation reads
-        const std::int64_t history = first_token(chunks() - 1);
-        return std::max(longest_chunk(), std::min(run_.window_tokens, history));
-    }
 
     // Chunks of which pages can be kept: filled ones that are not held since their fill. With layer inputs and outputs
     // also the last chunk, whose own forward keeps them: the slots then need not outlast it.

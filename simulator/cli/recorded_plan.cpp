@@ -51,6 +51,15 @@ ModelShape read_model(const JsonNode& node) {
         node.at("query_heads").refuse(fmt::format("a multiple of the {} kv_heads", model.kv_heads));
     }
     find_switches(node, model);
+    if (node.has("sliding_windows")) {
+        const JsonNode windows = node.at("sliding_windows");
+        if (static_cast<std::int64_t>(windows.as_array().size()) != model.layers) {
+            windows.refuse(fmt::format("a number for each of the {} layers", model.layers));
+        }
+        for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+            model.sliding_windows.push_back(windows.item(layer).as_integer(0));
+        }
+    }
     return model;
 }
 
@@ -89,6 +98,11 @@ RunFlags read_flags(const JsonNode& run) {
     flags.logit_tile = tokens("logit_tile_tokens");
     flags.attention = run.at("attention").as_string();
     flags.top_k = flags.attention == "topk" ? std::to_string(run.at("top_k").as_integer(1)) : "";
+    if (flags.attention == "local") {
+        flags.local_window = tokens("local_window");
+        const bool has_sinks = run.at("sinks").as_integer(0) > 0;
+        flags.sinks = has_sinks ? tokens("sinks") : "";
+    }
     flags.offload = run.at("offload").as_string();
     flags.keep = run.at("keep").as_string();
     flags.kept_pages = run.at("kept_pages").as_string();

@@ -67,20 +67,24 @@ TEST_CASE("what changes the mathematics is refused by its name") {
     check_refused<UnsupportedError>(cases);
 }
 
-TEST_CASE("an active sliding window is refused") {
+TEST_CASE("a sliding window that the family has not, or of no length, is refused") {
     const Refused cases[] = {
         {"qwen2",
-         R"({"use_sliding_window": true, "sliding_window": 4096, "max_window_layers": 2})",
-         {"use_sliding_window", "sliding window from layer 2"}},
-        {"qwen3", R"({"use_sliding_window": true, "sliding_window": 4096, "max_window_layers": 0})", {"from layer 0"}},
-        {"qwen2",
          R"({"layer_types": ["full_attention", "sliding_attention", "full_attention"]})",
-         {"layer_types[1]", "sliding window"}},
+         {"layer_types[1]", "no window is in use", "use_sliding_window true"}},
+        {"qwen3",
+         R"({"layer_types": ["sliding_attention", "full_attention", "full_attention"], "sliding_window": 8,
+             "use_sliding_window": false})",
+         {"layer_types[0]", "no window is in use"}},
         {"qwen3",
          R"({"layer_types": ["full_attention", "full_attention", "linear_attention"]})",
          {"layer_types[2]", "full attention"}},
-        {"mistral", R"({"sliding_window": 4096})", {"sliding_window: found 4096", "sliding window"}},
-        {"mistral", R"({"sliding_window": "<absent>"})", {"sliding_window: missing", "4096", "null"}},
+        {"mistral",
+         R"({"sliding_window": 4096, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]})",
+         {"layer_types[1]", "a window of 4096", "Mistral"}},
+        {"mistral",
+         R"({"layer_types": ["full_attention", "sliding_attention", "full_attention"]})",
+         {"layer_types[1]", "none has a window"}},
         {"llama", R"({"sliding_window": 4096})", {"sliding_window: found 4096"}},
         {"llama", R"({"layer_types": ["full_attention", "sliding_attention", "full_attention"]})", {"layer_types[1]"}},
     };
@@ -121,6 +125,9 @@ TEST_CASE("a number that cannot be is refused with what is allowed") {
         {"llama", R"({"architectures": "LlamaForCausalLM"})", {"architectures", "an array"}},
         {"qwen2", R"({"layer_types": ["full_attention"]})", {"layer_types", "1 entries", "3 layers"}},
         {"qwen2", R"({"sliding_window": "wide"})", {"sliding_window: found \"wide\""}},
+        {"mistral", R"({"sliding_window": 0})", {"sliding_window: found 0", "positive"}},
+        {"qwen2", R"({"sliding_window": 0, "use_sliding_window": true})", {"sliding_window: found 0", "positive"}},
+        {"qwen2", R"({"sliding_window": -4})", {"sliding_window: found -4"}},
     };
     check_refused<FileError>(cases);
 }

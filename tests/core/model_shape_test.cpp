@@ -153,6 +153,34 @@ TEST_CASE("windows that are given but not in use pass") {
     CHECK(shape_of("llama", R"({"sliding_window": 4096, "use_sliding_window": false})").layers == 3);
 }
 
+TEST_CASE("sliding windows in use, by layer, as transformers reads them") {
+    const auto windows = [](std::string_view family, std::string_view changes) {
+        return shape_of(family, changes).sliding_windows;
+    };
+    using Windows = std::vector<std::int64_t>;
+    for (const std::string_view family : {"qwen2", "qwen3"}) {
+        CHECK(windows(family, R"({"use_sliding_window": true, "sliding_window": 40, "max_window_layers": 2})") ==
+              Windows{0, 0, 40});
+        CHECK(windows(family, R"({"use_sliding_window": true, "sliding_window": 40, "max_window_layers": 0})") ==
+              Windows{40, 40, 40});
+        // Layer types go before max_window_layers, whose default is 28.
+        CHECK(windows(family, R"({"use_sliding_window": true, "sliding_window": 40,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]})") == Windows{40, 0, 40});
+        CHECK(windows(family, R"({"use_sliding_window": true, "sliding_window": 40})").empty());
+        const ModelShape absent =
+            shape_of(family, R"({"use_sliding_window": true, "sliding_window": "<absent>", "max_window_layers": 1})");
+        CHECK(absent.sliding_windows == Windows{0, 4096, 4096});
+        CHECK(has_note(absent, "sliding_window: 4096"));
+        CHECK(absent.sliding_window(0) == 0);
+        CHECK(absent.sliding_window(2) == 4096);
+    }
+    CHECK(windows("mistral", R"({"sliding_window": 4096})") == Windows{4096, 4096, 4096});
+    const ModelShape absent = shape_of("mistral", R"({"sliding_window": "<absent>"})");
+    CHECK(absent.sliding_windows == Windows{4096, 4096, 4096});
+    CHECK(has_note(absent, "sliding_window: 4096"));
+    CHECK(windows("mistral", R"({"sliding_window": null})").empty());
+}
+
 TEST_CASE("neutral values of foreign keys pass, and unknown keys are named") {
     const ModelShape neutral = shape_of("llama", R"({"num_experts": 0, "mlp_bias": false, "partial_rotary_factor": 1.0,
         "quantization_config": null, "attention_dropout": 0.0, "mlp_only_layers": [], "pretraining_tp": 2,

@@ -191,7 +191,35 @@ TEST_CASE("top-K pages: a number from 1 that a window holds, with topk and with 
                          UsageError);
     flags.attention = "sparse";
     CHECK_THROWS_WITH_AS(to_run_configuration(flags),
-                         doctest::Contains("--attention: found \"sparse\", allowed is dense, topk"), UsageError);
+                         doctest::Contains("--attention: found \"sparse\", allowed is dense, topk, local"), UsageError);
+}
+
+TEST_CASE("a sliding window and sinks: tokens, with local and with nothing else") {
+    RunFlags flags = flags_with_context("1M");
+    flags.attention = "local";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags), doctest::Contains("--attention local needs --local-window"),
+                         UsageError);
+    flags.local_window = "4K";
+    CHECK(to_run_configuration(flags).attention == AttentionMode::kLocal);
+    CHECK(to_run_configuration(flags).local_window == 4096);
+    CHECK(to_run_configuration(flags).window_tokens == 16384);  // how much is read at a time is another matter
+    CHECK(to_run_configuration(flags).sinks == 0);
+    flags.sinks = "1K";
+    CHECK(to_run_configuration(flags).sinks == 1024);
+    flags.sinks = "100";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--sinks: 100 tokens is not a multiple of the page (128 tokens); nearest: "
+                                           "128"),
+                         UsageError);
+    flags.sinks = "";
+    for (const std::string text : {"-1", "four", "0"}) {
+        flags.local_window = text;
+        CHECK_THROWS_WITH_AS(to_run_configuration(flags), doctest::Contains("--local-window"), UsageError);
+    }
+    flags.local_window = "4K";
+    flags.attention = "dense";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags),
+                         doctest::Contains("--local-window: found 4096 with --attention dense"), UsageError);
 }
 
 TEST_CASE("flags as typed are read as what they were") {

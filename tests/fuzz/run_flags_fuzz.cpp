@@ -9,11 +9,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::istringstream lines(oomb::fuzz::text_of(data, size));
     oomb::RunFlags flags;
     flags.model = "none";
-    for (std::string* value :
-         {&flags.context, &flags.chunk, &flags.page_tokens, &flags.window, &flags.logit_tile, &flags.attention,
-          &flags.offload, &flags.keep, &flags.kept_pages, &flags.held_chunks, &flags.hbm_pages, &flags.optimizer_states,
-          &flags.gpu_memory, &flags.host_memory, &flags.device, &flags.dtype, &flags.top_k, &flags.gradient_dtype,
-          &flags.master_weights}) {
+    for (std::string* value : {&flags.context,    &flags.chunk,          &flags.page_tokens,    &flags.window,
+                               &flags.logit_tile, &flags.attention,      &flags.offload,        &flags.keep,
+                               &flags.kept_pages, &flags.held_chunks,    &flags.hbm_pages,      &flags.optimizer_states,
+                               &flags.gpu_memory, &flags.host_memory,    &flags.device,         &flags.dtype,
+                               &flags.top_k,      &flags.gradient_dtype, &flags.master_weights, &flags.local_window,
+                               &flags.sinks}) {
         std::getline(lines, *value);
     }
     return oomb::fuzz::refuses_or_accepts([&] {

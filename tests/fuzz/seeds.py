@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FLAGS = [["1000", "256", "128", "512", "256", "dense", "host", "auto", "all", "auto", "ring", "auto", "1GiB", "1GiB", "cuda", "bf16",
           "", "bf16", "remainder"],
          ["4K", "256", "128", "512", "256", "topk", "host", "none", "all", "0", "ring", "auto", "", "", "cpu", "fp32", "2", "", ""],
+         ["4K", "256", "128", "512", "256", "local", "host", "none", "all", "0", "ring", "auto", "", "", "cpu", "fp32", "", "", "", "300", "128"],
          ["4K", "1K", "64", "1K", "1K", "dense", "none", "xo", "3", "0", "auto", "host", "", "", "cpu", "fp64", "", "", ""]]
 ENGINES = ["compute", "host_to_device", "device_to_host", "host", "file"]
 

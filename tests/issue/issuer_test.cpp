@@ -93,6 +93,27 @@ TEST_CASE("a sequence as long as planned uses every frame of the plan; tables ha
     }
 }
 
+TEST_CASE("sliding windows: every frame of the plan is used, no pool passes it in a shorter sequence") {
+    RandomSteps random(78, {.layers = 7, .chunks = 9, .pages_per_chunk = 8, .local = true});
+    for (int i = 0; i < 600; ++i) {
+        RandomStep step = random.next();
+        const Plan plan = schedule::make_plan(step.model, step.run);
+        CAPTURE(to_json(plan));
+        NullSink sink;
+        Issuer issuer(plan, sink);
+        generate_step(step.model, step.run, issuer);
+        check_frames(plan, issuer);
+        check_nothing_left(issuer);
+        step.run = plan.run;
+        step.run.context_tokens = random.between(1, step.run.context_tokens);
+        CAPTURE(step.run.context_tokens);
+        NullSink sink_of_shorter;
+        Issuer shorter(plan, sink_of_shorter);
+        CHECK_NOTHROW(generate_step(step.model, step.run, shorter));
+        check_nothing_left(shorter);
+    }
+}
+
 // K/V pages are all born in HBM, so their pools fill up whatever lists say; gradient pages may stay below their bound.
 TEST_CASE("with lists no pool passes its plan, and those of K/V and kept pages are used up") {
     RandomSteps random(81, {.layers = 4, .chunks = 9, .pages_per_chunk = 6, .top_k = true});

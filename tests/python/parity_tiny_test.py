@@ -62,6 +62,21 @@ def test_the_plan_does_not_change_the_gradients(trainer, tmp_path, sequence_file
     check_parity(trainer, tmp_path / "model", data, tokens, **flags)
 
 
+@pytest.mark.parametrize("flags", [
+    {"local_window": 1}, {"local_window": 7}, {"local_window": 24, "offload": "host", "hbm_pages": "ring"},
+    {"local_window": 33, "keep": "xo"}, {"local_window": 20, "window": 8},
+], ids=lambda flags: "-".join(map(str, flags.values())))
+def test_a_window_of_the_run_is_that_of_a_model_with_one(trainer, tmp_path, sequence_file, flags):
+    save_tiny_model(tmp_path / "model", "mistral_window", seed=16, sliding_window=None)
+    save_tiny_model(tmp_path / "with_window", "mistral_window", seed=16, sliding_window=flags["local_window"])
+    data, tokens = sequence_file.random(100, seed=6)
+    run = trainer(tmp_path / "model", data, 100, attention="local", gradients=True, **flags).check()
+    loss, gradients = loss_and_gradients(tmp_path / "with_window", tokens)
+    assert run.losses[0] == pytest.approx(loss, abs=LOSS_TOLERANCE, rel=0)
+    assert not wrong_gradients(load_file(run.gradients), gradients, **GRADIENT_TOLERANCE)
+    assert abs(loss - loss_of(tmp_path / "model", tokens)) > 100 * LOSS_TOLERANCE
+
+
 def test_grad_norm_is_that_of_all_gradients(trainer, tmp_path, sequence_file):
     save_tiny_model(tmp_path / "model", "llama3", seed=11)
     data, tokens = sequence_file.random(40)
@@ -128,6 +143,9 @@ def test_the_loss_falls_and_runs_repeat(trainer, tmp_path, sequence_file):
     ("linear", {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}),
     ("llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 20000.0}}),
     ("qwen2", {"rms_norm_eps": 1e-2}),
+    ("mistral_window", {"sliding_window": 12}),
+    ("qwen2_window", {"sliding_window": 20}),
+    ("qwen2_window", {"max_window_layers": 0}),
 ])
 def test_models_notice_a_mistake(tmp_path, sequence_file, kind, changes):
     """The comparisons above can fail: another scaling, theta or epsilon changes the loss a hundred times more."""

@@ -66,16 +66,14 @@ def test_a_tensor_of_another_shape(trainer, model, data):
 
 
 @pytest.mark.parametrize("key, value", [
-    ("model_type", "mixtral"), ("hidden_act", "gelu"), ("use_sliding_window", True),
+    ("model_type", "mixtral"), ("hidden_act", "gelu"), ("layer_types", ["sliding_attention"] * 2),
     ("quantization_config", {"bits": 4}), ("hidden_size", -1), ("num_key_value_heads", 5), ("vocab_size", "many"),
 ])
 def test_a_configuration_that_is_not_computed(trainer, model, data, key, value):
     config = json.loads((model / "config.json").read_text())
     config[key] = value
-    if key == "use_sliding_window":
-        config.update(sliding_window=16, max_window_layers=0, layer_types=["sliding_attention"] * 2)
     (model / "config.json").write_text(json.dumps(config))
-    check_refused(trainer(model, data, CONTEXT), 1, "sliding" if key == "use_sliding_window" else key)
+    check_refused(trainer(model, data, CONTEXT), 1, key)
 
 
 def test_data_that_cannot_be_used(trainer, model, sequence_file, tmp_path):
@@ -96,6 +94,11 @@ def test_data_that_cannot_be_used(trainer, model, sequence_file, tmp_path):
     ({"top_k": 4}, ("--top-k", "found 4", "--attention dense")),
     ({"attention": "topk", "top_k": 3, "window": 16}, ("--top-k 3 with --window 16", "2 pages of 8")),
     ({"attention": "topk", "top_k": 2, "device": "cuda"}, ("--attention topk with --device cuda", "--device cpu")),
+    ({"attention": "local"}, ("--attention local needs --local-window",)),
+    ({"local_window": 16}, ("--local-window", "found 16", "--attention dense")),
+    ({"attention": "local", "local_window": 16, "sinks": 3}, ("--sinks", "3 tokens", "8 tokens")),
+    ({"attention": "local", "local_window": 8, "sinks": 8, "chunk": 16, "device": "cuda"},
+     ("--sinks 8 with --local-window 8 below --chunk 16", "--local-window 16")),
     ({"hardware": "h200.json"}, ("--hardware", "h200.json", "--device cpu")),
 ], ids=lambda value: "-".join(value) if isinstance(value, dict) else "")
 def test_wrong_usage(trainer, model, data, flags, words):

@@ -127,8 +127,8 @@ TEST_CASE("FLOPs of all matrix products") {
 }
 
 TEST_CASE("FLOPs of a step from its shape are those of its list") {
-    RandomSteps random(13, {.top_k = true});
-    for (int i = 0; i < 300; ++i) {
+    RandomSteps random(13, {.top_k = true, .local = true});
+    for (int i = 0; i < 500; ++i) {
         const RandomStep step = random.next();
         double listed = 0;
         for (const Operation& operation : operations_of(step.model, step.run)) {
@@ -164,7 +164,10 @@ std::int64_t pairs_of(const AttentionCost& cost) {
     }
     std::int64_t pairs = 0;
     for (std::int64_t query = cost.first_query; query < cost.first_query + cost.queries; ++query) {
-        pairs += std::clamp<std::int64_t>(query + 1 - cost.first_key, 0, cost.keys);
+        for (std::int64_t key = cost.first_key; key < cost.first_key + cost.keys; ++key) {
+            const bool in_window = cost.sliding_window == 0 || key > query - cost.sliding_window;
+            pairs += key <= query && in_window && key >= cost.document_start ? 1 : 0;
+        }
     }
     return pairs;
 }
@@ -177,6 +180,8 @@ TEST_CASE("pairs of any queries and keys are those of a count") {
         cost.queries = random.between(1, 40);
         cost.first_key = random.between(0, 80);
         cost.keys = random.between(1, 40);
+        cost.sliding_window = random.coin() ? 0 : random.between(1, 50);
+        cost.document_start = random.coin() ? 0 : random.between(0, 50);
         CAPTURE(cost.first_query);
         CAPTURE(cost.queries);
         CAPTURE(cost.first_key);
@@ -239,7 +244,7 @@ bool has_work(const Operation& operation) {
 }
 
 TEST_CASE("every operation but a release has a cost, its rows lie in its chunk, a request knows its bound") {
-    RandomSteps random(11, {.top_k = true});
+    RandomSteps random(11, {.top_k = true, .local = true});
     for (int i = 0; i < 200; ++i) {
         const RandomStep step = random.next();
         const StepShape shape(step.model, step.run);
@@ -285,7 +290,7 @@ TEST_CASE("bytes of clearing, norm and update, by the types of gradients and mas
 }
 
 TEST_CASE("bytes of page copies are those of the pages they name") {
-    RandomSteps random(12, {.top_k = true});
+    RandomSteps random(12, {.top_k = true, .local = true});
     for (int i = 0; i < 80; ++i) {
         const RandomStep step = random.next();
         const StepShape shape(step.model, step.run);

@@ -123,8 +123,17 @@ TEST_CASE("lives, slots and bytes of random steps with top-K pages") {
     }
 }
 
+TEST_CASE("lives, slots and bytes of random steps with sliding windows") {
+    for (const std::int64_t pages_per_chunk : {1, 2, 6}) {
+        RandomSteps random(2027, {.chunks = 9, .pages_per_chunk = pages_per_chunk, .local = true});
+        for (int i = 0; i < 200; ++i) {
+            check_step(random.next(), 1);
+        }
+    }
+}
+
 TEST_CASE("a shorter sequence finds no regions live together that the plan lets share bytes") {
-    RandomSteps random(2025, {.chunks = 8, .pages_per_chunk = 3, .top_k = true});
+    RandomSteps random(2025, {.chunks = 8, .pages_per_chunk = 3, .top_k = true, .local = true});
     for (int i = 0; i < 400; ++i) {
         RandomStep step = random.next();
         const Interference planned = schedule::interference_of(schedule::StepShape(step.model, step.run));

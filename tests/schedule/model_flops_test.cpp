@@ -34,8 +34,8 @@ bool is_gradient_product(Kind kind) {
 // the 6 N, and its attention backward is five products per pair (the scores again), of which the model counts four and
 // two for the forward.
 TEST_CASE("equal to what the schedule does once, on random steps") {
-    RandomSteps random(9);
-    for (int i = 0; i < 50; ++i) {
+    RandomSteps random(9, {.local = true});
+    for (int i = 0; i < 100; ++i) {
         const RandomStep step = random.next();
         double products = 0, attention = 0;
         for (const schedule::Operation& operation : operations_of(step.model, step.run)) {
@@ -47,7 +47,8 @@ TEST_CASE("equal to what the schedule does once, on random steps") {
         }
         const double expected = products * 6 / 4 + attention * (4 + 2) / 5;
         // Sums of whole numbers below 2^53: only the factors round.
-        CHECK(model_flops(step.model, step.run.context_tokens) == doctest::Approx(expected).epsilon(1e-14));
+        CHECK(model_flops(step.model, step.run.context_tokens, step.run.local_window, step.run.sinks) ==
+              doctest::Approx(expected).epsilon(1e-14));
     }
 }
 

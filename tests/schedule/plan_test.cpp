@@ -305,6 +305,11 @@ TEST_CASE("the longest context that a plan takes, to the token, and the flag tha
     check_limit(32768 * 8192, "--window");
     run.window_tokens = 48;  // no divisor of the chunk: 262143 x 48 / 8192 = 1535.99
     check_limit(1536 * 8192, "--window");
+    run.attention = AttentionMode::kLocal;  // whose parts are within reach of its window
+    run.local_window = 4096;
+    check_limit(65536 * 8192, "--chunk");
+    run.attention = AttentionMode::kDense;
+    run.local_window = 0;
     run.chunk_tokens = 1 << 20;
     run.logit_tile_tokens = 1;
     check_limit(1 << 19, "--logit-tile");

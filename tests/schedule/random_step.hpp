@@ -24,6 +24,7 @@ struct RandomLimits {
     std::vector<std::int64_t> page_tokens = {1, 4, 16, 128};
     bool any_device = true;  // else the CPU
     bool top_k = false;      // half of the runs attend to top-K pages
+    bool local = false;      // of the others half to a sliding window, of the run, the model or both
 };
 
 class RandomSteps {
@@ -32,6 +33,9 @@ class RandomSteps {
 
     RandomStep next() {
         RandomStep step{model(), run()};
+        if (limits_.local && step.run.attention == AttentionMode::kDense && coin()) {
+            add_windows(step);
+        }
         if (step.run.offload == Offload::kHost) {
             limit_hbm(step);
         }
@@ -120,6 +124,26 @@ class RandomSteps {
                 return {};
             default:
                 return {Amount::Mode::kCount, between(1, 6)};
+        }
+    }
+
+    // Of 1 token to a little more than the context, whole pages or not; sinks from none to several chunks.
+    void add_windows(RandomStep& step) {
+        const std::int64_t page = step.run.page_tokens;
+        const auto window = [&] {
+            const std::int64_t tokens = between(1, step.run.context_tokens + 3);
+            return coin() ? tokens : std::max(page, tokens / 3 / page * page);
+        };
+        if (coin()) {
+            step.run.attention = AttentionMode::kLocal;
+            step.run.local_window = window();
+            step.run.sinks = coin() ? page * between(0, 2 * limits_.pages_per_chunk) : 0;
+        }
+        if (step.run.attention == AttentionMode::kDense || (step.run.sinks == 0 && coin())) {
+            const std::int64_t of_model = 1 + window();
+            for (std::int64_t layer = 0; layer < step.model.layers; ++layer) {
+                step.model.sliding_windows.push_back(coin() ? of_model : 0);
+            }
         }
     }
 

@@ -136,7 +136,7 @@ TEST_CASE("pages of a copy take the host some time each") {
 }
 
 TEST_CASE("never faster than operations and bytes allow; no engine is busy longer than the step") {
-    RandomSteps random(501);
+    RandomSteps random(501, {.local = true});
     const HardwareProfile profile = machine();
     for (int i = 0; i < 300; ++i) {
         const RandomStep step = random.next();
@@ -162,7 +162,7 @@ TEST_CASE("never faster than operations and bytes allow; no engine is busy longe
 }
 
 TEST_CASE("bytes and operations are those that the issuer gives to a backend") {
-    RandomSteps random(502);
+    RandomSteps random(502, {.local = true});
     for (int i = 0; i < 200; ++i) {
         const RandomStep step = random.next();
         const schedule::Plan plan = schedule::make_plan(step.model, step.run);

@@ -12,7 +12,7 @@ namespace oomb::test {
 TEST_CASE("what the compute engine does without the optimizer and copies within HBM, on random steps") {
     // Some thousand terms, summed in another order.
     constexpr double kRounding = 1e-10;
-    testing::RandomSteps random(701);
+    testing::RandomSteps random(701, {.local = true});
     int partly = 0;
     for (int i = 0; i < 2000; ++i) {
         testing::RandomStep step = random.next();

@@ -42,7 +42,7 @@ void check_equal(const Prediction& one, const Prediction& other) {
 }  // namespace
 
 TEST_CASE("where homes end with a chunk larger pages change nothing at all") {
-    testing::RandomSteps random(601);
+    testing::RandomSteps random(601, {.local = true});
     int larger = 0;
     for (int i = 0; i < 400; ++i) {
         testing::RandomStep step = random.next();

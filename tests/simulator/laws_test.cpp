@@ -250,7 +250,7 @@ class Occupancy : public simulator::StepObserver {
 }  // namespace
 
 TEST_CASE("what is fetched was written, what is written had been changed since") {
-    RandomSteps random(903);
+    RandomSteps random(903, {.local = true});
     std::int64_t pages = 0;
     for (int i = 0; i < 200; ++i) {
         const RandomStep step = random.next();

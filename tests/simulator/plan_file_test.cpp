@@ -65,6 +65,7 @@ TEST_CASE("every key and every region is documented") {
     const std::string document = read_text_file(OOMB_SOURCE_DIR "/docs/plan-format.md", 1 << 20);
     std::vector<std::string> names;
     collect_keys(plan_file("--context 64K --offload host --keep xo --hbm-pages 100"), names);
+    collect_keys(plan_file("--context 64K --attention local --local-window 4000 --sinks 128"), names);
     CHECK(names.size() > 30);
     for (int i = 0; i < schedule::kRegions; ++i) {
         names.emplace_back(schedule::name_of(static_cast<schedule::RegionName>(i)));

@@ -151,8 +151,8 @@ TEST_CASE("top-K lists and page tables without end are refused") {
 }
 
 TEST_CASE("a plan is read back from its file") {
-    RandomSteps random(81);
-    for (int i = 0; i < 100; ++i) {
+    RandomSteps random(81, {.local = true});
+    for (int i = 0; i < 150; ++i) {
         RandomStep step = random.next();
         step.run.gpu_memory_bytes = 0;  // a budget that is typed is at least 1 MiB
         step.run.shard_parameters = RunConfiguration{}.shard_parameters;

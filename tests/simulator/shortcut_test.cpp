@@ -59,7 +59,8 @@ void change_bus(HardwareProfile& profile, double factor) {
 }  // namespace
 
 TEST_CASE("random steps on random machines: the same numbers with iterations left out") {
-    testing::RandomSteps random(901, {.layers = 14, .chunks = 14, .pages_per_chunk = 2, .page_tokens = {4, 16}});
+    testing::RandomSteps random(
+        901, {.layers = 14, .chunks = 14, .pages_per_chunk = 2, .page_tokens = {4, 16}, .local = true});
     int shortened = 0;
     for (int i = 0; i < 1500; ++i) {
         testing::RandomStep step = random.next();

@@ -18,6 +18,7 @@ struct Model {
     const Tensor& weights;
     const OracleTopK* top_k = nullptr;
     OracleResult* result = nullptr;
+    OracleLocal local = {};
 
     Tensor vector(ParameterKind kind, std::int64_t layer, std::int64_t size) const {
         return weights.narrow(0, layout.offset(kind, layer), size);
@@ -91,6 +92,13 @@ std::vector<std::int32_t> hide_pages(const OracleTopK& top_k, const Tensor& q, c
     return lists;
 }
 
+// [tokens, tokens], true where key j is at least `window` before query i, but not one of the sinks.
+Tensor beyond_window(std::int64_t tokens, std::int64_t window, std::int64_t sinks) {
+    const Tensor position = at::arange(tokens, at::kLong);
+    const Tensor distance = position.view({-1, 1}) - position.view({1, -1});
+    return distance.ge(window).logical_and(position.view({1, -1}).ge(sinks));
+}
+
 Tensor attention(const Model& model, const Tensor& x, std::int64_t layer) {
     const ModelShape& shape = model.shape;
     const std::int64_t tokens = x.size(0);
@@ -112,6 +120,12 @@ Tensor attention(const Model& model, const Tensor& x, std::int64_t layer) {
     if (model.top_k != nullptr) {
         model.result->lists[layer] =
             hide_pages(*model.top_k, q.detach(), k.detach(), hidden, model.result->least_score_gap);
+    }
+    if (shape.sliding_window(layer) > 0) {
+        hidden.logical_or_(beyond_window(tokens, shape.sliding_window(layer), 0));
+    }
+    if (model.local.window > 0) {
+        hidden.logical_or_(beyond_window(tokens, model.local.window, model.local.sinks));
     }
     q = q.transpose(0, 1);
     k = k.repeat_interleave(shape.group(), 1).transpose(0, 1);
@@ -158,14 +172,15 @@ Tensor loss_sum(const Model& model, const trainer::SequenceView& sequence) {
 }  // namespace
 
 OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout, const std::vector<double>& weights,
-                         std::span<const trainer::SequenceView> sequences, DType type, const OracleTopK* top_k) {
+                         std::span<const trainer::SequenceView> sequences, DType type, const OracleTopK* top_k,
+                         OracleLocal local) {
     const at::ScalarType computed = type == DType::kBF16 ? at::kBFloat16 : at::kDouble;
     Tensor flat =
         at::from_blob(const_cast<double*>(weights.data()), {layout.elements()}, at::kDouble).to(computed, false, true);
     flat.requires_grad_(true);
     OracleResult result;
     result.lists.resize(shape.layers);
-    const Model model{shape, layout, flat, top_k, &result};
+    const Model model{shape, layout, flat, top_k, &result, local};
     Tensor total = at::zeros({}, type == DType::kBF16 ? at::kFloat : at::kDouble);
     std::int64_t valid = 0;
     for (const trainer::SequenceView& sequence : sequences) {

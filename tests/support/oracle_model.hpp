@@ -16,6 +16,10 @@ namespace oomb::testing {
 struct OracleTopK {
     std::int64_t chunk_tokens = 0, page_tokens = 0, pages = 0;
 };
+// --attention local: a token attends to itself, the window - 1 before it (0: all), and the first `sinks`.
+struct OracleLocal {
+    std::int64_t window = 0, sinks = 0;
+};
 using PageListsByLayer = std::vector<std::vector<std::int32_t>>;  // each [query pages that have a list, pages]
 
 struct OracleResult {
@@ -30,6 +34,6 @@ struct OracleResult {
 // Loss summed over all valid targets of all sequences, divided once by their number. `type` is kF64 or kBF16.
 OracleResult oracle_step(const ModelShape& shape, const trainer::ParameterLayout& layout,
                          const std::vector<double>& weights, std::span<const trainer::SequenceView> sequences,
-                         DType type = DType::kF64, const OracleTopK* top_k = nullptr);
+                         DType type = DType::kF64, const OracleTopK* top_k = nullptr, OracleLocal local = {});
 
 }  // namespace oomb::testing

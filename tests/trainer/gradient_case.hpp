@@ -43,7 +43,8 @@ inline void check_step(const ModelShape& shape, const RunConfiguration& run,
     }
     const OracleTopK top_k{run.chunk_tokens, run.page_tokens, run.top_k};
     const bool selects = run.attention == AttentionMode::kTopK;
-    const OracleResult oracle = oracle_step(shape, layout, weights, views, DType::kF64, selects ? &top_k : nullptr);
+    const OracleResult oracle = oracle_step(shape, layout, weights, views, DType::kF64, selects ? &top_k : nullptr,
+                                            {run.local_window, run.sinks});
     const auto outcome = run_step<double>(schedule::make_plan(shape, run), weights, sequences);
     CHECK(outcome.result.loss == doctest::Approx(oracle.loss).epsilon(1e-12));
     CHECK(outcome.lists == oracle.lists);

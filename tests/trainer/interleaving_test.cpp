@@ -42,11 +42,13 @@ void check_all_orders(const std::vector<Way>& ways) {
 TEST_CASE("shuffled and threaded executions give the bits of program order: fp64") {
     check_all_orders<double>(all_ways());
     check_all_orders<double>(top_k_ways());
+    check_all_orders<double>(local_ways());
 }
 
 TEST_CASE("shuffled and threaded executions give the bits of program order: fp32") {
     check_all_orders<float>(all_ways());
     check_all_orders<float>(top_k_ways());
+    check_all_orders<float>(local_ways());
 }
 
 TEST_CASE("under the ring every page travels") {
@@ -66,9 +68,14 @@ TEST_CASE("under the ring every page travels") {
     }
 }
 
+// The same attention, everything in HBM and nothing kept.
+Way plain(const Way& way) {
+    return {.top_k = way.top_k, .local_window = way.local_window, .sinks = way.sinks};
+}
+
 template <class T>
 void check_all_budgets(const std::vector<Way>& ways) {
-    const auto expected = StepCase(step_run(kType<T>, Way{.top_k = ways[0].top_k})).template run<T>();
+    const auto expected = StepCase(step_run(kType<T>, plain(ways[0]))).template run<T>();
     for (const Way& way : ways) {
         CAPTURE(to_text(way));
         const StepCase step(step_run(kType<T>, way));
@@ -90,11 +97,13 @@ void check_all_budgets(const std::vector<Way>& ways) {
 TEST_CASE("offload, HBM pages and what is kept change no bit: fp64") {
     check_all_budgets<double>(all_ways());
     check_all_budgets<double>(top_k_ways());
+    check_all_budgets<double>(local_ways());
 }
 
 TEST_CASE("offload, HBM pages and what is kept change no bit: fp32") {
     check_all_budgets<float>(all_ways());
     check_all_budgets<float>(top_k_ways());
+    check_all_budgets<float>(local_ways());
 }
 
 template <class T>
@@ -113,9 +122,13 @@ void check_against_plain(RandomStep step, std::uint64_t seed) {
 }
 
 TEST_CASE("random models, chunks, windows and budgets: shuffled and offloaded as in order and without") {
-    RandomSteps random(
-        90,
-        {.layers = 3, .chunks = 6, .pages_per_chunk = 3, .page_tokens = {8, 16}, .any_device = false, .top_k = true});
+    RandomSteps random(90, {.layers = 3,
+                            .chunks = 6,
+                            .pages_per_chunk = 3,
+                            .page_tokens = {8, 16},
+                            .any_device = false,
+                            .top_k = true,
+                            .local = true});
     for (std::uint64_t i = 0; i < 100; ++i) {
         RandomStep step = random.next();
         if (step.run.compute == DType::kBF16) {
@@ -129,7 +142,7 @@ TEST_CASE("random models, chunks, windows and budgets: shuffled and offloaded as
 
 // Homes of kept pages in both tiers: some copied by the compute engine, some by the copy engines.
 void check_kept_homes(const std::vector<Way>& ways) {
-    const auto expected = StepCase(step_run(DType::kF64, Way{.top_k = ways[0].top_k})).run<double>();
+    const auto expected = StepCase(step_run(DType::kF64, plain(ways[0]))).run<double>();
     for (const Way& way : ways) {
         RunConfiguration run = step_run(DType::kF64, way);
         const schedule::Plan ring = schedule::make_plan(busy_shape(), run);
@@ -152,6 +165,7 @@ void check_kept_homes(const std::vector<Way>& ways) {
 TEST_CASE("kept pages at home in HBM and on the host change no bit, shuffled") {
     check_kept_homes(all_ways());
     check_kept_homes(top_k_ways());
+    check_kept_homes(local_ways());
 }
 
 void check_automatic_budget(const Way& way) {
@@ -170,6 +184,7 @@ void check_automatic_budget(const Way& way) {
 TEST_CASE("an automatic budget changes no bit") {
     check_automatic_budget({.offload = Offload::kHost});
     check_automatic_budget({.offload = Offload::kHost, .top_k = 2});
+    check_automatic_budget({.offload = Offload::kHost, .local_window = 21, .sinks = 8});
 }
 
 void check_automatic_choices(const Way& way) {
@@ -198,6 +213,7 @@ void check_automatic_choices(const Way& way) {
 TEST_CASE("what is chosen automatically changes no bit, and shorter sequences run in the same plan") {
     check_automatic_choices({.offload = Offload::kHost});
     check_automatic_choices({.offload = Offload::kHost, .top_k = 2});
+    check_automatic_choices({.offload = Offload::kHost, .local_window = 21, .sinks = 8});
 }
 
 }  // namespace

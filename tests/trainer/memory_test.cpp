@@ -57,6 +57,31 @@ TEST_CASE("observed peaks of random runs, dense ones and ones of which half have
     }
 }
 
+TEST_CASE("observed peaks of random runs of which half have sliding windows") {
+    RandomSteps random(
+        43,
+        {.layers = 3, .chunks = 7, .pages_per_chunk = 3, .page_tokens = {8, 16}, .any_device = false, .local = true});
+    for (std::uint64_t i = 0; i < 140; ++i) {
+        check_observed(random.next(), i);
+    }
+}
+
+TEST_CASE("with a sliding window, gradient pages on the host do not grow with the context") {
+    RunConfiguration run = small_run(96, 16);
+    run.attention = AttentionMode::kLocal;
+    run.local_window = 24;
+    run.sinks = 8;
+    run.offload = Offload::kHost;
+    run.hbm_pages.mode = HbmPages::Mode::kRing;
+    const auto frames = [&](std::int64_t context) {
+        run.context_tokens = context;
+        return schedule::make_plan(small_shape(), run).pool(Tier::kHost, PageClass::kKvGradient)->frames;
+    };
+    // Of each layer three pages of history and the sinks; of the layer at work the chunk's own as well.
+    CHECK(frames(96) == 2 * (3 + 1) + 2);
+    CHECK(frames(960) == frames(96));
+}
+
 TEST_CASE("with offload and a ring, the observed HBM peak does not depend on the context") {
     RunConfiguration run = small_run(64, 16);
     run.offload = Offload::kHost;

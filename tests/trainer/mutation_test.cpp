@@ -73,6 +73,13 @@ TEST_CASE("each wait taken away is reported: top-K pages") {
     check_waits(StepCase(step_run(DType::kF64, {.offload = Offload::kHost, .held_chunks = some(2), .top_k = 2})));
 }
 
+TEST_CASE("each wait taken away is reported: a sliding window and sinks") {
+    check_waits(StepCase(step_run(DType::kF64, {.offload = Offload::kHost, .local_window = 21, .sinks = 8})));
+    // Shorter than a chunk, with sinks in it.
+    check_waits(StepCase(
+        step_run(DType::kF64, {.offload = Offload::kHost, .keep = Keep::kInput, .local_window = 5, .sinks = 8})));
+}
+
 TEST_CASE("each wait taken away is reported: inputs and outputs kept") {
     check_waits(StepCase(step_run(DType::kF64, Offload::kHost, Keep::kInputAndOutput)));
 }
@@ -150,6 +157,8 @@ void check_exchanged_frames(const StepCase& step) {
 TEST_CASE("a frame exchanged for another is reported or changes the result") {
     check_exchanged_frames(StepCase(step_run(DType::kF64, Offload::kHost, Keep::kInputAndOutput)));
     check_exchanged_frames(StepCase(step_run(DType::kF64, {.offload = Offload::kHost, .top_k = 2})));
+    check_exchanged_frames(
+        StepCase(step_run(DType::kF64, {.offload = Offload::kHost, .local_window = 21, .sinks = 8})));
 }
 
 }  // namespace

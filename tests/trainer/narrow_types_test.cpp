@@ -65,8 +65,9 @@ void check_run_beside_torch(const Way& way, std::size_t sequences) {
     const RunConfiguration& run = step.plan.run;
     const OracleTopK top_k{run.chunk_tokens, run.page_tokens, run.top_k};
     const OracleTopK* selects = way.top_k > 0 ? &top_k : nullptr;
-    const auto exact = oracle_step(shape, layout, weights, views_of(step), DType::kF64, selects);
-    const auto torch = oracle_step(shape, layout, weights, views_of(step), DType::kBF16, selects);
+    const OracleLocal local{run.local_window, run.sinks};
+    const auto exact = oracle_step(shape, layout, weights, views_of(step), DType::kF64, selects, local);
+    const auto torch = oracle_step(shape, layout, weights, views_of(step), DType::kBF16, selects, local);
     const auto found = run_step<BFloat16>(step.plan, weights, step.sequences);
     REQUIRE(exact.least_score_gap >= kLeastScoreGap);
     REQUIRE(found.lists == exact.lists);
@@ -81,6 +82,10 @@ TEST_CASE("bf16 gradients of the CPU are within 1.5 of PyTorch's error against f
 
 TEST_CASE("bf16 gradients of the CPU are within 1.5 of PyTorch's error against float64: top-K pages") {
     check_run_beside_torch({.offload = Offload::kHost, .top_k = 2}, 1);
+}
+
+TEST_CASE("bf16 gradients of the CPU are within 1.5 of PyTorch's error against float64: a sliding window") {
+    check_run_beside_torch({.offload = Offload::kHost, .local_window = 21, .sinks = 8}, 2);
 }
 
 // Gradients do not feed back within a step, so all that is added is the same in both runs, and the error of a gradient

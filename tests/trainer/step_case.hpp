@@ -28,6 +28,8 @@ struct Way {
     Amount kept_pages = {Amount::Mode::kAll, 0};
     Amount resident_shards = {Amount::Mode::kAll, 0};  // of 6
     std::int64_t top_k = 0;                            // not 0: top-K pages, of up to 6
+    std::int64_t local_window = 0;                     // not 0: attention over so many tokens, and
+    std::int64_t sinks = 0;
 };
 
 inline RunConfiguration step_run(DType type, const Way& way) {
@@ -39,8 +41,12 @@ inline RunConfiguration step_run(DType type, const Way& way) {
     run.kept_pages = way.kept_pages;
     run.shard_parameters = 2048;
     run.resident_shards = way.resident_shards;
-    run.attention = way.top_k > 0 ? AttentionMode::kTopK : AttentionMode::kDense;
+    run.attention = way.top_k > 0          ? AttentionMode::kTopK
+                    : way.local_window > 0 ? AttentionMode::kLocal
+                                           : AttentionMode::kDense;
     run.top_k = way.top_k;
+    run.local_window = way.local_window;
+    run.sinks = way.sinks;
     if (offload == Offload::kHost) {
         run.hbm_pages.mode = HbmPages::Mode::kRing;
     }
@@ -92,10 +98,20 @@ inline std::vector<Way> top_k_ways() {
     return ways;
 }
 
+// Windows that reach into the chunk before and the one before that, with a page of sinks.
+inline std::vector<Way> local_ways() {
+    std::vector<Way> ways = all_ways();
+    for (Way& way : ways) {
+        way.local_window = 21;
+        way.sinks = 8;
+    }
+    return ways;
+}
+
 inline std::string to_text(const Way& way) {
-    return fmt::format("offload {}, keep {}, kept pages {}, held chunks {}, optimizer states {}, top-K {}",
+    return fmt::format("offload {}, keep {}, kept pages {}, held chunks {}, optimizer states {}, top-K {}, window {}",
                        name_of(way.offload), name_of(way.keep), to_text(way.kept_pages), to_text(way.held_chunks),
-                       states_text(way.resident_shards), way.top_k);
+                       states_text(way.resident_shards), way.top_k, way.local_window);
 }
 
 // Weights and data of the step; two sequences, so that the second finds buffers that the first has used.

@@ -23,6 +23,13 @@ void check_device(const RunConfiguration& run, [[maybe_unused]] bool plans_only)
                 "--attention topk with --device cuda: its GPU kernels do not exist yet; take --device cpu, or "
                 "--attention dense");
         }
+        if (run.sinks > 0 && run.local_window < run.chunk_tokens) {
+            fail<UsageError>(
+                "--sinks {} with --local-window {} below --chunk {} and --device cuda: chunks whose first tokens are "
+                "sinks to the rest of them are not computed there; take --local-window {} or more, a smaller --chunk, "
+                "or --device cpu",
+                run.sinks, run.local_window, run.chunk_tokens, run.chunk_tokens);
+        }
 #ifndef OOMB_HAVE_CUDA
         constexpr const char* kNoCuda =
             "--device cuda: this oomb-train was built without CUDA; build it where the CUDA toolkit is (cmake --preset "

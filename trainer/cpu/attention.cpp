@@ -10,10 +10,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "kernels/cpu/attention.hpp"
-#include "runtime/schedule/region_sizes.hpp"
+#include "trainer/cpu/attention_tiles.hpp"
 #include "trainer/cpu/cpu_backend.hpp"
 #include "trainer/cpu/matrix.hpp"
 
@@ -23,36 +22,7 @@ using schedule::Access;
 using schedule::AttentionCost;
 using enum schedule::RegionName;
 
-// Queries of an operation that read the same keys.
-struct AttentionBlock {
-    std::int64_t first = 0, rows = 0;  // queries, counted from the operation's first
-    std::int64_t keys = 0;
-    std::int64_t visible = 0;         // the first row sees this many keys and one more, each further row one more
-    std::vector<std::int64_t> pages;  // with the keys, as places in the operation's grants
-};
-
 namespace {
-
-// All queries over a window, or the queries of each page over the pages of its list.
-std::vector<AttentionBlock> blocks_of(const issue::IssuedOperation& issued, std::int64_t page_tokens) {
-    const auto& cost = std::get<AttentionCost>(issued.operation.cost);
-    std::vector<AttentionBlock> blocks;
-    if (!cost.listed) {
-        blocks.push_back({0, cost.queries, cost.keys, cost.first_query - cost.first_key, {}});
-        blocks[0].pages.resize(issued.grants[0].frames.size());
-        std::iota(blocks[0].pages.begin(), blocks[0].pages.end(), 0);
-        return blocks;
-    }
-    const auto& [length, lists, pages] = *issued.lists;
-    auto list = lists.begin();
-    for (std::int64_t first = 0; first < cost.queries; first += page_tokens) {
-        blocks.push_back({first, std::min(page_tokens, cost.queries - first), cost.keys, cost.keys, {}});
-        for (std::int64_t i = 0; i < length; ++i) {
-            blocks.back().pages.push_back(std::lower_bound(pages.begin(), pages.end(), *list++) - pages.begin());
-        }
-    }
-    return blocks;
-}
 
 // What a grant says of the block's pages.
 template <class E>
@@ -85,37 +55,12 @@ struct Scratch {
     }
 };
 
-// One query head's rows [first, first + rows) of an operation against the keys they may see.
-struct Tile {
-    std::int64_t head = 0, kv_head = 0;
-    std::int64_t first = 0, rows = 0;
-    std::int64_t keys = 0;          // visible to the last row
-    std::int64_t first_masked = 0;  // row r sees keys up to first_masked + r; all rows see all where that is >= keys
-};
-
-template <class Visit>
-void for_each_tile(const AttentionCost& cost, const AttentionBlock& block, const Visit& visit) {
-    const std::int64_t group = cost.query_heads / cost.kv_heads;
-    for (std::int64_t head = 0; head < cost.query_heads; ++head) {
-        for (std::int64_t row = 0; row < block.rows; row += schedule::kCpuQueryTile) {
-            const std::int64_t rows = std::min(schedule::kCpuQueryTile, block.rows - row);
-            const std::int64_t visible = block.visible + row;
-            visit(Tile{head, head / group, block.first + row, rows, std::min(block.keys, visible + rows), visible});
-        }
-    }
+kernels::AttentionMask mask_of(const AttentionCost& cost, const AttentionBlock& block) {
+    return {.first_query = cost.first_key + block.visible, .sliding_window = block.sliding_window};
 }
 
 double scale_of(const AttentionCost& cost) {
     return 1.0 / std::sqrt(static_cast<double>(cost.head_dim));
-}
-
-// Sets the scores of keys after each row's own position.
-template <class T>
-void mask_future(T* scores, const Tile& tile, T value) {
-    for (std::int64_t row = 0; row < tile.rows; ++row) {
-        const std::int64_t first = std::min(tile.keys, tile.first_masked + row + 1);
-        std::fill(scores + row * tile.keys + first, scores + (row + 1) * tile.keys, value);
-    }
 }
 
 template <class T>
@@ -163,7 +108,7 @@ void CpuBackend<T>::attend_by_kernel(const Issued& issued) {
                                             .tokens = block.rows,
                                             .query_heads = heads,
                                             .scale = scale_of(cost),
-                                            .mask = {.first_query = cost.first_key + block.visible}});
+                                            .mask = mask_of(cost, block)});
     }
     if (!whole) {
         std::transform(o, o + elements, memory_.template write<T>(issued, kOutputPart, elements),
@@ -204,7 +149,7 @@ void CpuBackend<T>::backward_by_kernel(const Issued& issued) {
                                              .tokens = block.rows,
                                              .query_heads = heads,
                                              .scale = scale_of(cost),
-                                             .mask = {.first_query = cost.first_key + block.visible}});
+                                             .mask = mask_of(cost, block)});
         for (const std::int64_t page : block.pages) {
             untouched[page] = 0;
         }
@@ -227,16 +172,17 @@ void CpuBackend<T>::attend_by_library(const Issued& issued) {
 
     for (const AttentionBlock& block : blocks_of(issued, plan_.run.page_tokens)) {
         gather_pages(issued, block, {scratch.k, scratch.v});
-        for_each_tile(cost, block, [&](const Tile& tile) {
+        for_each_tile(cost, block, [&](const AttentionTile& tile) {
             const auto queries = head_of(q + tile.first * width, tile.rows, cost.query_heads, dim, tile.head);
-            const auto keys = head_of(scratch.k, tile.keys, cost.kv_heads, dim, tile.kv_head);
-            const auto values = head_of(scratch.v, tile.keys, cost.kv_heads, dim, tile.kv_head);
-            auto scores = matrix(scratch.scores, tile.rows, tile.keys);
+            const std::int64_t skipped = tile.first_key * kv_width;
+            const auto keys = head_of(scratch.k + skipped, tile.keys(), cost.kv_heads, dim, tile.kv_head);
+            const auto values = head_of(scratch.v + skipped, tile.keys(), cost.kv_heads, dim, tile.kv_head);
+            auto scores = matrix(scratch.scores, tile.rows, tile.keys());
             auto row_max = matrix(scratch.row_max, tile.rows, 1);
             auto row_sum = matrix(scratch.row_sum, tile.rows, 1);
             at::mm_out(scores, queries, keys.t());
             scores.mul_(scale);
-            mask_future(scratch.scores, tile, -std::numeric_limits<T>::infinity());
+            mask_unseen(scratch.scores, tile, -std::numeric_limits<T>::infinity(), cost.sliding_window > 0);
             at::amax_out(row_max, scores, {1}, true);
             scores.sub_(row_max).exp_();
             at::sum_out(row_sum, scores, {1}, true);
@@ -275,22 +221,24 @@ void CpuBackend<T>::backward_by_library(const Issued& issued) {
     for (const AttentionBlock& block : blocks_of(issued, plan_.run.page_tokens)) {
         gather_pages(issued, block, {scratch.k, scratch.v});
         std::fill_n(scratch.dk, 2 * cost.keys * kv_width, T{0});
-        for_each_tile(cost, block, [&](const Tile& tile) {
+        for_each_tile(cost, block, [&](const AttentionTile& tile) {
             const auto queries = head_of(q + tile.first * width, tile.rows, heads, dim, tile.head);
             const auto d_out = head_of(output_gradient + tile.first * width, tile.rows, heads, dim, tile.head);
-            const auto keys = head_of(scratch.k, tile.keys, cost.kv_heads, dim, tile.kv_head);
-            const auto values = head_of(scratch.v, tile.keys, cost.kv_heads, dim, tile.kv_head);
-            auto p = matrix(scratch.scores, tile.rows, tile.keys);
-            auto ds = matrix(scratch.gradients, tile.rows, tile.keys);
+            const std::int64_t skipped = tile.first_key * kv_width;
+            const auto keys = head_of(scratch.k + skipped, tile.keys(), cost.kv_heads, dim, tile.kv_head);
+            const auto values = head_of(scratch.v + skipped, tile.keys(), cost.kv_heads, dim, tile.kv_head);
+            auto p = matrix(scratch.scores, tile.rows, tile.keys());
+            auto ds = matrix(scratch.gradients, tile.rows, tile.keys());
             const std::int64_t row = tile.first * heads + tile.head;
             at::mm_out(p, queries, keys.t());
             p.mul_(scale).sub_(matrix(lse + row, tile.rows, 1, heads)).exp_();
-            mask_future(scratch.scores, tile, T{0});
+            mask_unseen(scratch.scores, tile, T{0}, cost.sliding_window > 0);
             at::mm_out(ds, d_out, values.t());
             ds.sub_(matrix(delta + row, tile.rows, 1, heads)).mul_(p);
             head_of(query_gradient + tile.first * width, tile.rows, heads, dim, tile.head).addmm_(ds, keys, 1, scale);
-            head_of(scratch.dk, tile.keys, cost.kv_heads, dim, tile.kv_head).addmm_(ds.t(), queries, 1, scale);
-            head_of(scratch.dv, tile.keys, cost.kv_heads, dim, tile.kv_head).addmm_(p.t(), d_out);
+            head_of(scratch.dk + skipped, tile.keys(), cost.kv_heads, dim, tile.kv_head)
+                .addmm_(ds.t(), queries, 1, scale);
+            head_of(scratch.dv + skipped, tile.keys(), cost.kv_heads, dim, tile.kv_head).addmm_(p.t(), d_out);
         });
         add_to_gradient_pages(issued, block, {scratch.dk, scratch.dv}, untouched);
     }

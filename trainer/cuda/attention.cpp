@@ -1,5 +1,5 @@
 // From the qkv buffer through attention and back, on the CUDA backend: cuDNN over contiguous windows, or our plain
-// kernels on pages.
+// kernels on pages, which also take what a sliding window masks.
 
 #include "kernels/cuda/attention.hpp"
 
@@ -135,9 +135,10 @@ bool CudaBackend<T>::library_supports(const AttentionWindow& window, bool backwa
 
 template <class T>
 void CudaBackend<T>::attention(const Issued& issued) {
-    const AttentionWindow window = window_of(std::get<AttentionCost>(issued.operation.cost));
+    const auto& cost = std::get<AttentionCost>(issued.operation.cost);
+    const AttentionWindow window = window_of(cost);
     if constexpr (std::is_same_v<T, BFloat16>) {
-        if (library_supports(window, false)) {
+        if (cost.sliding_window == 0 && library_supports(window, false)) {
             attend_by_library(issued, window);
             return;
         }
@@ -147,9 +148,10 @@ void CudaBackend<T>::attention(const Issued& issued) {
 
 template <class T>
 void CudaBackend<T>::attention_backward(const Issued& issued) {
-    const AttentionWindow window = window_of(std::get<AttentionCost>(issued.operation.cost));
+    const auto& cost = std::get<AttentionCost>(issued.operation.cost);
+    const AttentionWindow window = window_of(cost);
     if constexpr (std::is_same_v<T, BFloat16>) {
-        if (library_supports(window, true)) {
+        if (cost.sliding_window == 0 && library_supports(window, true)) {
             backward_by_library(issued, window);
             return;
         }
@@ -210,7 +212,7 @@ void CudaBackend<T>::attend_by_kernel(const Issued& issued) {
          .tokens = cost.queries,
          .query_heads = cost.query_heads,
          .scale = scale_of(cost),
-         .mask = {.first_query = cost.first_query}},
+         .mask = {.first_query = cost.first_query, .sliding_window = cost.sliding_window}},
         stream());
     if (!whole) {
         convert<A, T>(o, memory_->write<T>(issued, kOutputPart, elements), elements, stream());
@@ -275,7 +277,7 @@ void CudaBackend<T>::backward_by_kernel(const Issued& issued) {
          .tokens = cost.queries,
          .query_heads = cost.query_heads,
          .scale = scale_of(cost),
-         .mask = {.first_query = cost.first_query}},
+         .mask = {.first_query = cost.first_query, .sliding_window = cost.sliding_window}},
         stream());
 }
 

@@ -54,7 +54,8 @@ class ShapeCollector : public schedule::OperationSink {
             shape[5] = gemm->m, shape[6] = gemm->n, shape[7] = gemm->k;
         } else if (const auto* attention = std::get_if<schedule::AttentionCost>(&operation.cost)) {
             shape[5] = attention->queries, shape[6] = attention->keys;
-            shape[7] = attention->first_key == attention->first_query ? 1 : 0;  // causal
+            const int causal = attention->first_key == attention->first_query ? 1 : 0;
+            shape[7] = causal + (attention->sliding_window > 0 ? 2 : 0);
         } else if (const auto* pass = std::get_if<schedule::ElementwiseCost>(&operation.cost)) {
             shape[5] = pass->bytes;
         }

@@ -167,7 +167,9 @@ bool TrainingRun::run_step(std::int64_t step) {
     facts_.steps_done = step;
     facts_.last_loss = result.loss;
     facts_.cursor = inputs_.reader->cursor();
-    const double flops = static_cast<double>(views.size()) * model_flops(plan_.model, plan_.run.context_tokens);
+    const RunConfiguration& run = plan_.run;
+    const double flops =
+        static_cast<double>(views.size()) * model_flops(plan_.model, run.context_tokens, run.local_window, run.sinks);
     report_step(step, result, meter_->end_step(seconds, result.tokens, flops), settings.learning_rate);
     return true;
 }

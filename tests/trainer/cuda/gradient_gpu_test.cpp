@@ -23,7 +23,8 @@ void check_fp32(const ModelShape& shape, const RunConfiguration& run, const std:
     CAPTURE(run.chunk_tokens);
     const trainer::ParameterLayout layout(shape);
     const auto weights = bf16_weights(layout);
-    const OracleResult oracle = oracle_step(shape, layout, weights, views_of(sequences));
+    const OracleResult oracle =
+        oracle_step(shape, layout, weights, views_of(sequences), DType::kF64, nullptr, {run.local_window, run.sinks});
     const auto found = run_cuda_step<float>(schedule::make_plan(shape, run), weights, sequences);
     CHECK(found.result.loss == doctest::Approx(oracle.loss).epsilon(1e-5));
     const std::vector<double> errors = relative_errors(layout, found.gradients, oracle.gradients);
@@ -39,8 +40,10 @@ void check_bf16(const ModelShape& shape, const RunConfiguration& run, const std:
     CAPTURE(run.chunk_tokens);
     const trainer::ParameterLayout layout(shape);
     const auto weights = bf16_weights(layout);
-    const OracleResult exact = oracle_step(shape, layout, weights, views_of(sequences));
-    const OracleResult torch = oracle_step(shape, layout, weights, views_of(sequences), DType::kBF16);
+    const auto oracle = [&](DType type) {
+        return oracle_step(shape, layout, weights, views_of(sequences), type, nullptr, {run.local_window, run.sinks});
+    };
+    const OracleResult exact = oracle(DType::kF64), torch = oracle(DType::kBF16);
     const auto found = run_cuda_step<BFloat16>(schedule::make_plan(shape, run), weights, sequences, options);
     const double worst = check_beside_torch(layout, found.gradients, torch.gradients, exact.gradients);
     MESSAGE("context ", run.context_tokens, ", chunk ", run.chunk_tokens, ": bf16 error at most ", worst,
@@ -66,6 +69,33 @@ TEST_CASE("fp32: contexts and chunks, resident and offloaded, kept and not") {
         check_fp32(gpu_shape(), run, one_sequence(run, gpu_shape()));
         check_fp32(gpu_shape(), offloaded(run, Keep::kNone), one_sequence(run, gpu_shape()));
         check_fp32(gpu_shape(), offloaded(run, Keep::kInputAndOutput), one_sequence(run, gpu_shape()));
+    }
+}
+
+TEST_CASE("fp32 and bf16: sliding windows of the run, with sinks, and of the model's layers") {
+    for (const DType type : {DType::kF32, DType::kBF16}) {
+        const auto check = [&](const ModelShape& shape, RunConfiguration run, std::int64_t window, std::int64_t sinks) {
+            CAPTURE(window);
+            if (window > 0) {
+                run.attention = AttentionMode::kLocal;
+                run.local_window = window;
+                run.sinks = sinks;
+            }
+            for (const RunConfiguration& way : {run, offloaded(run, Keep::kNone), offloaded(run, Keep::kOutput)}) {
+                const auto sequences = one_sequence(way, shape);
+                type == DType::kF32 ? check_fp32(shape, way, sequences) : check_bf16(shape, way, sequences);
+            }
+        };
+        const RunConfiguration run = gpu_run(243, 64, type);
+        for (const std::int64_t window : {17, 48, 65, 100, 128, 200}) {
+            check(gpu_shape(), run, window, 0);
+        }
+        check(gpu_shape(), run, 70, 16);
+        check(gpu_shape(), run, 64, 96);
+        ModelShape shape = gpu_shape();
+        shape.sliding_windows = {0, 90};
+        check(shape, run, 0, 0);
+        check(shape, run, 40, 0);
     }
 }
 
