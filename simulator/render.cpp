@@ -67,7 +67,7 @@ std::string states_of(const schedule::Plan& plan) {
 
 std::string attention_of(const RunConfiguration& run) {
     const std::string name(name_of(run.attention));
-    return run.attention == AttentionMode::kTopK ? fmt::format("{} ({} pages)", name, format_count(run.top_k)) : name;
+    return has_page_lists(run.attention) ? fmt::format("{} ({} pages)", name, format_count(run.top_k)) : name;
 }
 
 std::string optimizer_of(const RunConfiguration& run) {

@@ -126,6 +126,8 @@ Group group_of(Kind kind) {
         case Kind::kFinishAttention:
         case Kind::kAttentionDelta:
         case Kind::kAttentionBackward:
+        case Kind::kPageMass:
+        case Kind::kPageRecall:
             return Group::kAttention;
         case Kind::kFetch:
         case Kind::kWriteBack:
@@ -139,6 +141,7 @@ Group group_of(Kind kind) {
         case Kind::kStoreState:
             return Group::kStates;
         case Kind::kLoadTokens:
+        case Kind::kStoreLosses:
             return Group::kTokens;
         case Kind::kGradientNorm:
         case Kind::kOptimizer:

@@ -7,14 +7,20 @@
 #include <string_view>
 
 #include "runtime/core/dtype.hpp"
+#include "runtime/core/inline_vector.hpp"
 
 namespace oomb {
 
 enum class DeviceKind : std::uint8_t { kCpu, kCuda };
 enum class AttentionMode : std::uint8_t {
-    kDense,  // every token before a token
-    kTopK,   // its own chunk, and the `top_k` best pages of the history (docs/topk.md)
+    kDense,   // every token before a token
+    kTopK,    // its own chunk, and the `top_k` best pages of the history (docs/topk.md)
+    kRandom,  // its own chunk, and `top_k` pages of the history drawn at random: what kTopK is measured against
 };
+// A page of queries attends to the pages of a list.
+constexpr bool has_page_lists(AttentionMode attention) {
+    return attention == AttentionMode::kTopK || attention == AttentionMode::kRandom;
+}
 enum class Offload : std::uint8_t { kNone, kHost };
 
 // What the fill keeps for the gradient phase, per (chunk, layer).
@@ -70,6 +76,7 @@ struct RunConfiguration {
     std::int64_t logit_tile_tokens = 1024;  // rows of the head and of cross entropy at a time
     AttentionMode attention = AttentionMode::kDense;
     std::int64_t top_k = 0;  // pages of the history that a page of queries attends to, at most a window's; 0 with dense
+    std::uint64_t page_seed = 0;  // of kRandom's draws
     Offload offload = Offload::kNone;
     Keep keep = Keep::kNone;
     // Pages, one per chunk and layer, of what `keep` names, in order of gain: the latest chunk first, for attention
@@ -90,6 +97,12 @@ struct RunConfiguration {
     bool split_masters = false;
     bool deterministic = false;  // the same bits twice; libraries then take slower ways that need more memory
     bool optimizer = true;       // reserve AdamW's state and run it
+    // Evaluation: every chunk runs forward once, to the loss of each of its tokens. No gradients, nothing kept or held,
+    // no optimizer.
+    bool forward_only = false;
+    // With forward_only and dense attention: measure which share of the attention mass the best so many pages of the
+    // history cover (docs/evaluation.md). Ascending; empty: not measured.
+    InlineVector<std::int64_t, 16> recall_budgets;
     // AdamW's states come in shards of about so many parameters. `resident_shards`, the first, have them in HBM, the
     // others on the host: `--optimizer-states` hbm is all, host is 0.
     std::int64_t shard_parameters = std::int64_t{1} << 24;

@@ -22,10 +22,11 @@ FrameCounts count_frames(const StepShape& step, std::int64_t resident, std::int6
     const std::int64_t ring = 2 * window + 2 * std::min(step.pages_per_chunk(), step.pages());
     FrameCounts counts;
     counts.hbm_kv = std::min(step.total_pages(), resident + ring);
-    counts.hbm_gradient = std::min(history + step.pages_of(last), resident + ring);
+    const bool gradients = !step.run().forward_only;
+    counts.hbm_gradient = gradients ? std::min(history + step.pages_of(last), resident + ring) : 0;
     if (step.run().offload == Offload::kHost) {
         counts.host_kv = step.total_pages() - resident;
-        counts.host_gradient = history - std::min(history, resident);
+        counts.host_gradient = gradients ? history - std::min(history, resident) : 0;
     }
     counts.hbm_activation = kept_hbm;
     counts.host_activation = step.kept_pages() - kept_hbm;
@@ -169,7 +170,9 @@ Plan Placement::plan_with(const StepShape& step, const Layout& layout, Homes hom
     const OptimizerShards shards = optimizer_shards(step);
     plan.resident_shards = shards.resident;
     plan.host_shards = shards.on_host();
-    plan.page_table_bytes = (2 * step.total_pages() + step.kept_chunks() * step.model().layers) * kPageRecord_bytes;
+    const std::int64_t classes = step.run().forward_only ? 1 : 2;  // K/V pages, and their gradients
+    plan.page_table_bytes =
+        (classes * step.total_pages() + step.kept_chunks() * step.model().layers) * kPageRecord_bytes;
     std::copy(std::begin(layout.bytes), std::end(layout.bytes), plan.arena_bytes);
     for (PoolPlan& pool : plan.pools) {
         std::int64_t& end = plan.arena_bytes[static_cast<int>(pool.tier)];

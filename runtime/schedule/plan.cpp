@@ -83,7 +83,7 @@ ContextLimit context_limit(const RunConfiguration& run) {
     lower(kMostChunks * run.chunk_tokens, "--chunk");
     // Windows are those before the last chunk.
     lower((1 + kMostHistoryParts * run.window_tokens / run.chunk_tokens) * run.chunk_tokens, "--window");
-    if (run.attention == AttentionMode::kTopK && groups_of_full_chunk(step) > kMostHistoryParts) {
+    if (has_page_lists(run.attention) && groups_of_full_chunk(step) > kMostHistoryParts) {
         lower(step.first_listed_chunk() * run.chunk_tokens, "--page-tokens");
     }
     if (divide_up(run.chunk_tokens, run.logit_tile_tokens) > kMostParts) {

@@ -88,7 +88,7 @@ RunFlags read_flags(const JsonNode& run) {
     flags.window = tokens("window_tokens");
     flags.logit_tile = tokens("logit_tile_tokens");
     flags.attention = run.at("attention").as_string();
-    flags.top_k = flags.attention == "topk" ? std::to_string(run.at("top_k").as_integer(1)) : "";
+    flags.top_k = flags.attention == "dense" ? "" : std::to_string(run.at("top_k").as_integer(1));
     flags.offload = run.at("offload").as_string();
     flags.keep = run.at("keep").as_string();
     flags.kept_pages = run.at("kept_pages").as_string();
