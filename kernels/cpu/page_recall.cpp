@@ -55,6 +55,7 @@ void add_row(const PageRecall<A>& args, std::int64_t row, std::vector<std::int64
         sums.query_pages += 1;
         sums.all_mass += static_cast<double>(tokens * args.query_heads);
         sums.history_mass += history;
+        sums.by_chance += history * static_cast<double>(args.budgets[i]) / static_cast<double>(args.pages);
         for (std::int64_t rank = 0; rank < args.budgets[i]; ++rank) {
             const auto distance = static_cast<std::uint64_t>(args.pages - by_score[rank]);
             sums.by_score += static_cast<double>(mass[by_score[rank]]);

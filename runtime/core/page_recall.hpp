@@ -17,7 +17,22 @@ struct RecallSums {
     // Of it on the K pages with the highest scores, those that top-K takes; on the K pages with the most mass, the best
     // that any choice can do; on the latest K.
     double by_score = 0, by_mass = 0, by_recency = 0;
+    double by_chance = 0;                  // on K pages drawn at random, expected: K of all before the chunk
     double distances[kDistanceBins] = {};  // how many of the pages with the highest scores are in the bin
+
+    RecallSums& operator+=(const RecallSums& other) {
+        query_pages += other.query_pages;
+        all_mass += other.all_mass;
+        history_mass += other.history_mass;
+        by_score += other.by_score;
+        by_mass += other.by_mass;
+        by_recency += other.by_recency;
+        by_chance += other.by_chance;
+        for (std::int64_t bin = 0; bin < kDistanceBins; ++bin) {
+            distances[bin] += other.distances[bin];
+        }
+        return *this;
+    }
 };
 
 }  // namespace oomb

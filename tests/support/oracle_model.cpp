@@ -71,8 +71,8 @@ std::vector<std::int32_t> select_pages(const OracleTopK& top_k, const Tensor& q,
 }
 
 // Hides the pages that are not selected. `hidden` is [tokens, tokens], q and k are [tokens, heads, head_dim].
-std::vector<std::int32_t> hide_pages(const OracleTopK& top_k, const Tensor& q, const Tensor& k, Tensor& hidden,
-                                     double& least_gap) {
+std::vector<std::int32_t> hide_pages(const OracleTopK& top_k, std::int64_t layer, const Tensor& q, const Tensor& k,
+                                     Tensor& hidden, double& least_gap) {
     std::vector<std::int32_t> lists;
     const std::int64_t page = top_k.page_tokens;
     for (std::int64_t first = 0; first < q.size(0); first += page) {
@@ -81,7 +81,13 @@ std::vector<std::int32_t> hide_pages(const OracleTopK& top_k, const Tensor& q, c
         if (history <= top_k.pages) {
             continue;
         }
-        const std::vector<std::int32_t> list = select_pages(top_k, q.narrow(0, first, rows), k, history, least_gap);
+        std::vector<std::int32_t> list;
+        if (top_k.given != nullptr) {
+            const auto begin = top_k.given->at(layer).begin() + std::ssize(lists);
+            list.assign(begin, begin + top_k.pages);
+        } else {
+            list = select_pages(top_k, q.narrow(0, first, rows), k, history, least_gap);
+        }
         hidden.narrow(0, first, rows).narrow(1, 0, history * page).fill_(true);
         for (const std::int32_t selected : list) {
             hidden.narrow(0, first, rows).narrow(1, selected * page, page).fill_(false);
@@ -111,7 +117,7 @@ Tensor attention(const Model& model, const Tensor& x, std::int64_t layer) {
     Tensor hidden = at::ones({tokens, tokens}, at::kBool).triu(1);
     if (model.top_k != nullptr) {
         model.result->lists[layer] =
-            hide_pages(*model.top_k, q.detach(), k.detach(), hidden, model.result->least_score_gap);
+            hide_pages(*model.top_k, layer, q.detach(), k.detach(), hidden, model.result->least_score_gap);
     }
     q = q.transpose(0, 1);
     k = k.repeat_interleave(shape.group(), 1).transpose(0, 1);
@@ -136,7 +142,8 @@ Tensor int_tensor(std::span<const std::int32_t> values) {
         .to(at::kLong);
 }
 
-Tensor loss_sum(const Model& model, const trainer::SequenceView& sequence) {
+// [tokens], 0 where there is no target.
+Tensor token_losses(const Model& model, const trainer::SequenceView& sequence) {
     const ModelShape& shape = model.shape;
     const Tensor table = model.matrix(ParameterKind::kEmbedding, -1, shape.vocab, shape.hidden);
     Tensor x = table.index_select(0, int_tensor(sequence.tokens));
@@ -151,8 +158,7 @@ Tensor loss_sum(const Model& model, const trainer::SequenceView& sequence) {
     const Tensor log_p =
         wide(x.matmul(model.matrix(ParameterKind::kHead, -1, shape.vocab, shape.hidden).t())).log_softmax(-1);
     const Tensor targets = int_tensor(sequence.targets);
-    const Tensor valid = targets.ge(0).nonzero().view({-1});
-    return -log_p.index_select(0, valid).gather(1, targets.index_select(0, valid).view({-1, 1})).sum();
+    return -log_p.gather(1, targets.clamp_min(0).view({-1, 1})).view({-1}) * targets.ge(0);
 }
 
 }  // namespace
@@ -169,7 +175,7 @@ OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout,
     Tensor total = at::zeros({}, type == DType::kBF16 ? at::kFloat : at::kDouble);
     std::int64_t valid = 0;
     for (const trainer::SequenceView& sequence : sequences) {
-        total = total + loss_sum(model, sequence);
+        total = total + token_losses(model, sequence).sum();
         valid += int_tensor(sequence.targets).ge(0).sum().item<std::int64_t>();
     }
     total = total / static_cast<double>(valid);
@@ -178,6 +184,20 @@ OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout,
     result.loss = total.to(at::kDouble).item<double>();
     result.gradients.assign(gradient.data_ptr<double>(), gradient.data_ptr<double>() + layout.elements());
     return result;
+}
+
+std::vector<double> oracle_losses(const ModelShape& shape, const ParameterLayout& layout,
+                                  const std::vector<double>& weights, const trainer::SequenceView& sequence,
+                                  const OracleTopK* top_k, PageListsByLayer* lists) {
+    const at::NoGradGuard no_gradients;
+    const Tensor flat = at::from_blob(const_cast<double*>(weights.data()), {layout.elements()}, at::kDouble);
+    OracleResult result;
+    result.lists.resize(shape.layers);
+    const Tensor losses = token_losses({shape, layout, flat, top_k, &result}, sequence).contiguous();
+    if (lists != nullptr) {
+        *lists = std::move(result.lists);
+    }
+    return {losses.data_ptr<double>(), losses.data_ptr<double>() + losses.numel()};
 }
 
 }  // namespace oomb::testing

@@ -12,11 +12,12 @@
 
 namespace oomb::testing {
 
-// Top-K pages as docs/topk.md defines them, selected by LibTorch.
+using PageListsByLayer = std::vector<std::vector<std::int32_t>>;  // each [query pages that have a list, pages]
+// Top-K pages as docs/topk.md defines them, selected by LibTorch; or the lists that are given.
 struct OracleTopK {
     std::int64_t chunk_tokens = 0, page_tokens = 0, pages = 0;
+    const PageListsByLayer* given = nullptr;
 };
-using PageListsByLayer = std::vector<std::vector<std::int32_t>>;  // each [query pages that have a list, pages]
 
 struct OracleResult {
     double loss = 0.0;
@@ -31,5 +32,10 @@ struct OracleResult {
 OracleResult oracle_step(const ModelShape& shape, const trainer::ParameterLayout& layout,
                          const std::vector<double>& weights, std::span<const trainer::SequenceView> sequences,
                          DType type = DType::kF64, const OracleTopK* top_k = nullptr);
+
+// The loss of every token of a sequence in float64, 0 for those that have no target; the lists go to `lists`, if any.
+std::vector<double> oracle_losses(const ModelShape& shape, const trainer::ParameterLayout& layout,
+                                  const std::vector<double>& weights, const trainer::SequenceView& sequence,
+                                  const OracleTopK* top_k = nullptr, PageListsByLayer* lists = nullptr);
 
 }  // namespace oomb::testing
