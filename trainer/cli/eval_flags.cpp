@@ -3,6 +3,7 @@
 #include <array>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
@@ -43,9 +44,11 @@ std::vector<std::int64_t> ascending_list(std::string_view flag, const std::strin
 InlineVector<std::int64_t, 16> recall_budgets(const EvalFlags& flags, const RunConfiguration& run) {
     InlineVector<std::int64_t, 16> budgets;
     if (!flags.recall) {
-        if (!flags.recall_budgets.empty()) {
-            fail<UsageError>("--recall-budgets {} without --recall, which measures them; give both or neither",
-                             flags.recall_budgets);
+        if (!flags.budgets.empty()) {
+            fail<UsageError>(
+                "--budgets {} without --recall or --gradient-error, which measure them; give one of the two, or leave "
+                "--budgets out",
+                flags.budgets);
         }
         return budgets;
     }
@@ -63,16 +66,16 @@ InlineVector<std::int64_t, 16> recall_budgets(const EvalFlags& flags, const RunC
     if (run.device == DeviceKind::kCuda) {
         fail<UsageError>("--recall with --device cuda: its GPU kernels do not exist yet; take --device cpu");
     }
-    if (flags.recall_budgets.empty()) {
+    if (flags.budgets.empty()) {
         const std::int64_t history = (run.context_tokens - 1) / run.chunk_tokens * (run.chunk_tokens / run.page_tokens);
         for (std::int64_t pages = 1; pages < std::max<std::int64_t>(2, history) && budgets.size() < 16; pages *= 2) {
             budgets.push_back(pages);
         }
         return budgets;
     }
-    const std::vector<std::int64_t> given = ascending_list("--recall-budgets", flags.recall_budgets);
+    const std::vector<std::int64_t> given = ascending_list("--budgets", flags.budgets);
     if (given.size() > 16) {
-        fail<UsageError>("--recall-budgets: found {} numbers, allowed are up to 16", given.size());
+        fail<UsageError>("--budgets: found {} numbers, allowed are up to 16", given.size());
     }
     for (const std::int64_t pages : given) {
         budgets.push_back(pages);
@@ -110,9 +113,15 @@ void add_run_group(CLI::App& app, EvalFlags& flags) {
                  "with --attention dense: also measure which share of the attention top-K pages would cover, by layer "
                  "and number of pages, and how far away they are")
         ->group(kWhat);
-    app.add_option("--recall-budgets", flags.recall_budgets, "with --recall: numbers of pages, up to 16: 4,16,64")
+    app.add_flag(
+           "--gradient-error", flags.gradient_error,
+           "instead of losses: with --attention topk or random, how far the gradients of a training step over the "
+           "first sequence (--sequences N: over N) are from dense attention's, by layer and number of pages")
+        ->group(kWhat);
+    app.add_option("--budgets", flags.budgets,
+                   "numbers of pages that --recall (up to 16 of them) or --gradient-error measures: 4,16,64")
         ->type_name("PAGES,...")
-        ->default_str("powers of two")
+        ->default_str("powers of two with --recall, required with --gradient-error")
         ->group(kWhat);
     app.add_option("--seed", flags.seed, "of the pages that --attention random draws")
         ->type_name("N")
@@ -169,6 +178,39 @@ RunConfiguration to_evaluated_run(const EvalFlags& flags) {
     run.page_seed = flags.seed;
     run.recall_budgets = recall_budgets(flags, run);
     return run;
+}
+
+std::vector<RunConfiguration> to_compared_runs(const EvalFlags& flags) {
+    if (flags.recall) {
+        fail<UsageError>("--recall with --gradient-error: each is a run of its own; leave one of the two out");
+    }
+    if (flags.run.attention == "dense") {
+        fail<UsageError>(
+            "--gradient-error with --attention dense: dense attention is what is compared with; take --attention topk "
+            "or random");
+    }
+    if (!flags.run.top_k.empty()) {
+        fail<UsageError>("--top-k {} with --gradient-error: the numbers of pages are those of --budgets; leave it out",
+                         flags.run.top_k);
+    }
+    if (flags.budgets.empty()) {
+        fail<UsageError>("--gradient-error needs --budgets, the numbers of pages to compare, such as 4,16,64");
+    }
+    RunFlags dense = flags.run;
+    const std::string attention = std::exchange(dense.attention, "dense");
+    std::vector<RunConfiguration> runs;
+    const auto add = [&](const RunFlags& of) {
+        runs.push_back(to_run_configuration(of));
+        runs.back().optimizer = false;
+        runs.back().page_seed = flags.seed;
+    };
+    add(dense);
+    for (const std::int64_t pages : ascending_list("--budgets", flags.budgets)) {
+        RunFlags sparse = flags.run;
+        sparse.top_k = std::to_string(pages);
+        add(sparse);
+    }
+    return runs;
 }
 
 EvaluationOptions to_evaluation_options(const EvalFlags& flags, const RunConfiguration& run,

@@ -12,10 +12,11 @@ namespace oomb::trainer {
 struct EvalFlags {
     RunFlags run;
     EvaluationOptions options;
-    std::string buckets;         // empty: powers of two
-    std::string recall_budgets;  // empty: powers of two
+    std::string buckets;  // empty: powers of two
+    std::string budgets;  // numbers of pages; empty: not given
     std::uint64_t seed = 0;
     bool recall = false;
+    bool gradient_error = false;
     bool dry_run = false;
 };
 
@@ -27,6 +28,8 @@ void refuse_training_flags(const CLI::App& app, int argc, const char* const* arg
 
 // What is planned and carried out. Throws UsageError: the flag, what was found, what is allowed.
 RunConfiguration to_evaluated_run(const EvalFlags& flags);
+// Of --gradient-error: training steps without an optimizer, dense attention first, then each number of pages.
+std::vector<RunConfiguration> to_compared_runs(const EvalFlags& flags);
 EvaluationOptions to_evaluation_options(const EvalFlags& flags, const RunConfiguration& run,
                                         const std::string& command);
 

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 
 #include "runtime/core/known_hardware.hpp"
 #include "runtime/core/text_file.hpp"
+#include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
 #include "simulator/explain.hpp"
 #include "simulator/remarks.hpp"
@@ -47,19 +49,37 @@ void print_remarks(const schedule::Plan& plan) {
     }
 }
 
+// Whether the plan fits, beside `more_bytes` outside of it; says what would if not. A dry run prints it.
+bool fits(const EvalFlags& flags, const schedule::Plan& plan, std::int64_t more_bytes = 0) {
+    simulator::Limits limits{free_memory_limit_bytes(flags.run).value_or(0)};
+    if (flags.dry_run) {
+        std::cout << simulator::render_plan(plan, simulator::model_name(flags.run.model), limits) << std::flush;
+    }
+    if (limits.free_bytes > 0) {
+        limits.free_bytes = std::max<std::int64_t>(1, limits.free_bytes - more_bytes);
+    }
+    const auto excesses = simulator::excesses_of(plan, limits);
+    if (!excesses.empty()) {
+        std::cerr << fmt::format("{} eval: does not fit\n", kProgram)
+                  << simulator::explain_excess(plan, excesses, limits, default_hardware());
+    }
+    return excesses.empty();
+}
+
+void write(const std::filesystem::path& json_file, const std::string& json, const std::string& table) {
+    if (!json_file.empty()) {
+        write_text_file(json_file, json);
+    }
+    std::cout << table << std::flush;
+}
+
 ExitCode evaluate(const EvalFlags& flags, const std::string& command) {
     const RunConfiguration run = to_evaluated_run(flags);
     check_device(run, flags.dry_run);
     const EvaluationOptions options = to_evaluation_options(flags, run, command);
     const schedule::Plan plan = schedule::make_plan(read_model_shape(flags.run.model), run);
-    const simulator::Limits limits{free_memory_limit_bytes(flags.run).value_or(0)};
     print_remarks(plan);
-    if (flags.dry_run) {
-        std::cout << simulator::render_plan(plan, simulator::model_name(flags.run.model), limits) << std::flush;
-    }
-    if (const auto excesses = simulator::excesses_of(plan, limits); !excesses.empty()) {
-        std::cerr << fmt::format("{} eval: does not fit\n", kProgram)
-                  << simulator::explain_excess(plan, excesses, limits, default_hardware());
+    if (!fits(flags, plan)) {
         return ExitCode::kDoesNotFit;
     }
     if (flags.dry_run) {
@@ -67,13 +87,39 @@ ExitCode evaluate(const EvalFlags& flags, const std::string& command) {
         return ExitCode::kDone;
     }
     std::fputs(peaks_text(plan).c_str(), stderr);
-    const std::atomic<bool>& stop = stop_on_signals();
-    const Evaluation found = run_evaluation(
-        options, plan, [&](const schedule::Plan& of) { return make_backend(of, options.threads); }, stop, stderr);
-    if (!options.json.empty()) {
-        write_text_file(options.json, evaluation_json(found, options, plan));
+    const auto make = [&](const schedule::Plan& of) { return make_backend(of, options.threads); };
+    const Evaluation found = run_evaluation(options, plan, make, stop_on_signals(), stderr);
+    write(options.json, evaluation_json(found, options, plan), evaluation_table(found, plan));
+    return ExitCode::kDone;
+}
+
+ExitCode compare_gradients(const EvalFlags& flags, const std::string& command) {
+    const std::vector<RunConfiguration> runs = to_compared_runs(flags);
+    check_device(runs.back(), flags.dry_run);
+    const EvaluationOptions options = to_evaluation_options(flags, runs.front(), command);
+    const ModelShape model = read_model_shape(flags.run.model);
+    std::vector<schedule::Plan> plans;
+    for (const RunConfiguration& run : runs) {
+        plans.push_back(schedule::make_plan(model, run));
     }
-    std::cout << evaluation_table(found, plan) << std::flush;
+    const schedule::Plan dense = plans.front();
+    print_remarks(dense);
+    const std::int64_t reference_bytes = gradient_reference_bytes(options, dense);
+    for (const schedule::Plan& plan : plans) {
+        if (!fits(flags, plan, reference_bytes)) {
+            return ExitCode::kDoesNotFit;
+        }
+    }
+    if (flags.dry_run) {
+        check_evaluation(options, dense, stderr);
+        return ExitCode::kDone;
+    }
+    std::fputs(fmt::format("{}dense gradients: {} more\n", peaks_text(dense), format_bytes(reference_bytes)).c_str(),
+               stderr);
+    plans.erase(plans.begin());
+    const auto make = [&](const schedule::Plan& of) { return make_backend(of, options.threads); };
+    const GradientErrors found = run_gradient_error(options, dense, plans, make, stop_on_signals(), stderr);
+    write(options.json, gradient_error_json(found, options, plans.front()), gradient_error_table(found));
     return ExitCode::kDone;
 }
 
@@ -88,7 +134,11 @@ int run_eval(int argc, const char* const* argv) {
         add_eval_flags(app, flags);
         refuse_training_flags(app, argc - 1, argv + 1);
         const std::optional<ExitCode> end = parse_command_line(app, argc - 1, argv + 1, std::cout, std::cerr);
-        return end ? *end : evaluate(flags, command_of(argc, argv));
+        if (end) {
+            return *end;
+        }
+        const std::string command = command_of(argc, argv);
+        return flags.gradient_error ? compare_gradients(flags, command) : evaluate(flags, command);
     });
     return static_cast<int>(code);
 }

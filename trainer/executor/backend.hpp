@@ -119,6 +119,13 @@ class Backend : public issue::IssuedSink, public issue::PageListSource {
     virtual std::optional<std::int64_t> driver_peak_bytes() const { return std::nullopt; }
     virtual DeviceReading device_reading() const { return {}; }
 
+    // Where operations run one after the other in program order: within on_done of a rope_backward, the gradients at
+    // the outputs of the K and V projections, [rows, K/V width] each.
+    virtual void read_kv_gradients(const schedule::Operation& /*operation*/, std::vector<float>& /*keys*/,
+                                   std::vector<float>& /*values*/) {
+        fail<InternalError>("backend: its operations can't be looked into");
+    }
+
     // Called after each operation, from the thread that ran it.
     std::function<void(const schedule::Operation&)> on_done;
     // Called once per operation, in the order of completion within an engine, from one thread at a time. Null: nobody

@@ -8,7 +8,7 @@
 #include "kernels/cross_entropy.hpp"
 #include "runtime/core/memory_info.hpp"
 #include "runtime/core/units.hpp"
-#include "trainer/data/evaluated_text.hpp"
+#include "trainer/run/evaluation_inputs.hpp"
 #include "trainer/run/progress.hpp"
 #include "trainer/run/run_inputs.hpp"
 
@@ -23,26 +23,6 @@ void say(std::FILE* log, fmt::format_string<Args...> format, Args&&... args) {
     std::fflush(log);
 }
 
-struct Inputs {
-    WeightFolder weights;
-    EvaluatedText text;
-};
-
-Inputs open(const EvaluationOptions& options, const schedule::Plan& plan, std::FILE* log) {
-    WeightFolder weights = open_weights(options.model, plan.model, log);
-    const TokenInput tokens = open_tokens(options.data, options.model, log);
-    check_vocabulary(*tokens.source, plan.model.vocab);
-    const std::int64_t context = plan.run.context_tokens;
-    EvaluatedText text = options.by_document
-                             ? EvaluatedText::in_documents(tokens.source, tokens.sidecar, context, options.sequences)
-                             : EvaluatedText::in_sequences(tokens.source, context, options.sequences);
-    if (!options.json.empty()) {
-        check_output_file(options.json);
-    }
-    say(log, "{}\n", text.describe());
-    return {std::move(weights), std::move(text)};
-}
-
 class EvaluationRun {
   public:
     EvaluationRun(const EvaluationOptions& options, const schedule::Plan& plan, const BackendFactory& make_backend,
@@ -51,7 +31,7 @@ class EvaluationRun {
           plan_(plan),
           stop_(stop),
           log_(log),
-          inputs_(open(options, plan, log)),
+          inputs_(open_evaluation(options, plan, log)),
           name_(options.by_document ? "document" : "sequence"),
           progress_(inputs_.text.size(), Progress::Step{}, log),
           backend_(make_backend(plan)),
@@ -144,7 +124,7 @@ class EvaluationRun {
     const schedule::Plan& plan_;
     const std::atomic<bool>& stop_;
     std::FILE* log_;
-    Inputs inputs_;
+    EvaluationInputs inputs_;
     std::string_view name_;
     Progress progress_;
     std::unique_ptr<Backend> backend_;  // after what it calls while operations are under way
@@ -190,13 +170,28 @@ DocumentLoss document_loss(const EvaluationResult& result, std::span<const std::
     return document;
 }
 
+EvaluationInputs open_evaluation(const EvaluationOptions& options, const schedule::Plan& plan, std::FILE* log) {
+    WeightFolder weights = open_weights(options.model, plan.model, log);
+    const TokenInput tokens = open_tokens(options.data, options.model, log);
+    check_vocabulary(*tokens.source, plan.model.vocab);
+    const std::int64_t context = plan.run.context_tokens;
+    EvaluatedText text = options.by_document
+                             ? EvaluatedText::in_documents(tokens.source, tokens.sidecar, context, options.sequences)
+                             : EvaluatedText::in_sequences(tokens.source, context, options.sequences);
+    if (!options.json.empty()) {
+        check_output_file(options.json);
+    }
+    say(log, "{}\n", text.describe());
+    return {std::move(weights), std::move(text)};
+}
+
 Evaluation run_evaluation(const EvaluationOptions& options, const schedule::Plan& plan,
                           const BackendFactory& make_backend, const std::atomic<bool>& stop, std::FILE* log) {
     return EvaluationRun(options, plan, make_backend, stop, log).run();
 }
 
 void check_evaluation(const EvaluationOptions& options, const schedule::Plan& plan, std::FILE* log) {
-    open(options, plan, log).text.read(0, plan.model.vocab);
+    open_evaluation(options, plan, log).text.read(0, plan.model.vocab);
 }
 
 }  // namespace oomb::trainer

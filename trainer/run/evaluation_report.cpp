@@ -118,7 +118,67 @@ Json run_json(const EvaluationOptions& options, const schedule::Plan& plan) {
     return json;
 }
 
+Json head_json(const EvaluationOptions& options, const schedule::Plan& plan, bool interrupted) {
+    const BuildInfo& build = build_info();
+    return {{"format", "oomb-evaluation"},
+            {"version", 1},
+            {"program", fmt::format("oomb-train {} ({})", build.version, build.commit)},
+            {"command", options.command},
+            {"run", run_json(options, plan)},
+            {"interrupted", interrupted}};
+}
+
+// A gradient that is zero has no direction.
+Json finite_or_null(double value) {
+    return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
 }  // namespace
+
+std::string gradient_error_table(const GradientErrors& errors) {
+    std::string text = fmt::format("  {:<8}{:>12}{:<4}{:<10}{:>10}{:>14}{:>16}\n", "pages", "loss", "", "gradient of",
+                                   "cosine", "norm ratio", "relative error");
+    text += fmt::format("  {:<8}{:>12.6f}\n", "dense", errors.dense_loss);
+    const std::size_t per_plan = errors.losses.empty() ? 0 : errors.rows.size() / errors.losses.size();
+    for (std::size_t plan = 0; plan < errors.losses.size(); ++plan) {
+        GradientSums sums[3];
+        for (std::size_t i = plan * per_plan; i < (plan + 1) * per_plan; ++i) {
+            sums[static_cast<int>(errors.rows[i].of)] += errors.rows[i].sums;
+        }
+        for (const GradientOf of : {GradientOf::kKeys, GradientOf::kValues, GradientOf::kWeights}) {
+            const GradientSums& sum = sums[static_cast<int>(of)];
+            text += of == GradientOf::kKeys
+                        ? fmt::format("  {:<8}{:>12.6f}", errors.rows[plan * per_plan].pages, errors.losses[plan])
+                        : fmt::format("  {:20}", "");
+            text += fmt::format("    {:<10}{:>11.6f}{:>14.6f}{:>16.6f}\n", name_of(of), sum.cosine(), sum.norm_ratio(),
+                                sum.relative_error());
+        }
+    }
+    return text;
+}
+
+std::string gradient_error_json(const GradientErrors& errors, const EvaluationOptions& options,
+                                const schedule::Plan& plan) {
+    Json json = head_json(options, plan, errors.interrupted);
+    json["run"].erase("top_k");
+    json["tokens"] = errors.tokens;
+    json["dense_loss"] = errors.dense_loss;
+    const std::size_t per_plan = errors.losses.empty() ? 0 : errors.rows.size() / errors.losses.size();
+    json["losses"] = Json::array();
+    for (std::size_t i = 0; i < errors.losses.size(); ++i) {
+        json["losses"].push_back({{"pages", errors.rows[i * per_plan].pages}, {"loss", errors.losses[i]}});
+    }
+    json["gradient_error"] = Json::array();
+    for (const GradientError& row : errors.rows) {
+        json["gradient_error"].push_back({{"pages", row.pages},
+                                          {"layer", row.layer < 0 ? Json(nullptr) : Json(row.layer)},
+                                          {"of", name_of(row.of)},
+                                          {"cosine", finite_or_null(row.sums.cosine())},
+                                          {"norm_ratio", finite_or_null(row.sums.norm_ratio())},
+                                          {"relative_error", finite_or_null(row.sums.relative_error())}});
+    }
+    return json.dump(2) + "\n";
+}
 
 std::string evaluation_table(const Evaluation& evaluation, const schedule::Plan& plan) {
     std::string text = fmt::format("  {:<24}{:>12}{:>14}{:>14}\n", "positions", "loss", "perplexity", "targets");
@@ -133,13 +193,7 @@ std::string evaluation_table(const Evaluation& evaluation, const schedule::Plan&
 
 std::string evaluation_json(const Evaluation& evaluation, const EvaluationOptions& options,
                             const schedule::Plan& plan) {
-    const BuildInfo& build = build_info();
-    Json json = {{"format", "oomb-evaluation"},
-                 {"version", 1},
-                 {"program", fmt::format("oomb-train {} ({})", build.version, build.commit)},
-                 {"command", options.command},
-                 {"run", run_json(options, plan)},
-                 {"interrupted", evaluation.interrupted}};
+    Json json = head_json(options, plan, evaluation.interrupted);
     json.update(loss_json(evaluation.all));
     json["buckets"] = buckets_json(evaluation.buckets, evaluation.by_bucket);
     json["documents"] = documents_json(evaluation);
