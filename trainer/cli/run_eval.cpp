@@ -96,7 +96,8 @@ ExitCode evaluate(const EvalFlags& flags, const std::string& command) {
 ExitCode compare_gradients(const EvalFlags& flags, const std::string& command) {
     const std::vector<RunConfiguration> runs = to_compared_runs(flags);
     check_device(runs.back(), flags.dry_run);
-    const EvaluationOptions options = to_evaluation_options(flags, runs.front(), command);
+    EvaluationOptions options = to_evaluation_options(flags, runs.front(), command);
+    options.sequences = std::max<std::int64_t>(1, options.sequences);
     const ModelShape model = read_model_shape(flags.run.model);
     std::vector<schedule::Plan> plans;
     for (const RunConfiguration& run : runs) {

@@ -103,8 +103,7 @@ class GradientRun {
           stop_(stop),
           log_(log),
           inputs_(open_evaluation(options, dense, log)) {
-        const std::int64_t count = std::max<std::int64_t>(1, options.sequences);
-        for (std::int64_t i = 0; i < std::min(count, inputs_.text.size()); ++i) {
+        for (std::int64_t i = 0; i < inputs_.text.size(); ++i) {
             sequences_.push_back(inputs_.text.read(i, dense.model.vocab));
             tokens_ += std::ssize(sequences_.back().inputs());
         }
@@ -200,7 +199,7 @@ GradientSums& GradientSums::operator+=(const GradientSums& other) {
 }
 
 std::int64_t gradient_reference_bytes(const EvaluationOptions& options, const schedule::Plan& dense) {
-    const std::int64_t tokens = std::max<std::int64_t>(1, options.sequences) * dense.run.context_tokens;
+    const std::int64_t tokens = options.sequences * dense.run.context_tokens;
     const std::int64_t values = dense.model.parameters() + 2 * dense.model.layers * tokens * dense.model.kv_width();
     return values * static_cast<std::int64_t>(sizeof(float));
 }

@@ -41,7 +41,7 @@ struct GradientErrors {
     bool interrupted = false;
 };
 
-// One step of each plan over the same sequences (options.sequences of them, 0: one), without an update: `dense`, whose
+// One step of each plan over the same options.sequences sequences, at least one, without an update: `dense`, whose
 // gradients stay in host memory, and then each of `sparse`, plans of the same run with pages. Progress goes to `log`.
 // With --device cpu.
 GradientErrors run_gradient_error(const EvaluationOptions& options, const schedule::Plan& dense,
