@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/core/page_recall.hpp"
 #include "trainer/executor/executor.hpp"
 #include "trainer/model/parameter_layout.hpp"
 
@@ -37,5 +38,12 @@ OracleResult oracle_step(const ModelShape& shape, const trainer::ParameterLayout
 std::vector<double> oracle_losses(const ModelShape& shape, const trainer::ParameterLayout& layout,
                                   const std::vector<double>& weights, const trainer::SequenceView& sequence,
                                   const OracleTopK* top_k = nullptr, PageListsByLayer* lists = nullptr);
+
+// What the pages before each query page's chunk cover of dense attention in float64, from the whole attention matrix:
+// [layers, budgets].
+std::vector<RecallSums> oracle_recall(const ModelShape& shape, const trainer::ParameterLayout& layout,
+                                      const std::vector<double>& weights, const trainer::SequenceView& sequence,
+                                      std::int64_t chunk_tokens, std::int64_t page_tokens,
+                                      const std::vector<std::int64_t>& budgets);
 
 }  // namespace oomb::testing

@@ -125,7 +125,7 @@ TEST_CASE("with K at least the pages of the history losses are the dense ones, b
         for (const std::int64_t chunk : {8, 16, 40}) {
             const schedule::StepShape step(small_shape(), small_run(context, chunk));
             const std::int64_t history = std::max<std::int64_t>(1, step.first_page(step.chunks() - 1));
-            RunConfiguration dense = offloaded(evaluation_of(small_run(context, chunk)));
+            RunConfiguration dense = offloaded(evaluation_of(small_run(context, chunk, DType::kF32)));
             dense.window_tokens = (history + 1) * dense.page_tokens;
             const StepCase data(dense, small_shape());
             const auto expected = evaluate<float>(data.plan, data.weights, data.sequences);
@@ -182,9 +182,11 @@ TEST_CASE("training over random pages: gradients are those of autograd over the 
         trainer::CpuBackend<double> backend(data.plan, {.checked = true});
         set_weights(backend, data.weights);
         trainer::Executor executor(data.plan, backend);
-        PageListsByLayer lists(2);
-        executor.on_lists([&](const trainer::GroupLists& group) {
-            lists[group.layer].insert(lists[group.layer].end(), group.lists.begin(), group.lists.end());
+        const schedule::StepShape step(small_shape(), run);
+        PageListsByLayer lists(2, std::vector<std::int32_t>(step.listed_pages() * run.top_k));
+        executor.on_lists([&](const trainer::GroupLists& group) {  // the last layer's from the last chunk on
+            const std::int64_t place = group.query_page - step.first_listed_page();
+            std::copy(group.lists.begin(), group.lists.end(), lists[group.layer].begin() + place * run.top_k);
         });
         const std::vector<trainer::SequenceView> views = {data.sequences[0].view()};
         executor.compute_gradients(views, {});
@@ -256,6 +258,76 @@ TEST_CASE("with a ring the device arena does not depend on the context") {
     }
     const auto training = schedule::make_plan(small_shape(), offloaded(small_run(240, 16)));
     CHECK(hbm < training.peak_bytes(Tier::kHbm));
+}
+
+// Masses are sums of up to some thousand softmaxes, each rounded at 1e-16 of itself.
+void check_recall(const RecallSums& found, const RecallSums& expected, double tolerance) {
+    const std::pair<double, double> pairs[] = {
+        {found.query_pages, expected.query_pages},   {found.all_mass, expected.all_mass},
+        {found.history_mass, expected.history_mass}, {found.by_score, expected.by_score},
+        {found.by_mass, expected.by_mass},           {found.by_recency, expected.by_recency},
+        {found.by_chance, expected.by_chance}};
+    for (const auto& [one, other] : pairs) {
+        CHECK(one == doctest::Approx(other).epsilon(tolerance));
+    }
+    for (std::int64_t bin = 0; bin < kDistanceBins; ++bin) {
+        CHECK(found.distances[bin] == expected.distances[bin]);
+    }
+}
+
+template <class T>
+void check_recall(const ModelShape& shape, RunConfiguration run, const std::vector<std::int64_t>& budgets,
+                  double tolerance) {
+    CAPTURE(run.context_tokens);
+    CAPTURE(run.chunk_tokens);
+    run = evaluation_of(run);
+    for (const std::int64_t budget : budgets) {
+        run.recall_budgets.push_back(budget);
+    }
+    const schedule::Plan plan = schedule::make_plan(shape, run);
+    const trainer::ParameterLayout layout(shape);
+    const std::vector<double> weights = bf16_weights(layout);
+    const TestSequence sequence = random_sequence(run.context_tokens, shape.vocab, 5);
+    trainer::CpuBackend<T> backend(plan, {.checked = true});
+    set_weights(backend, weights);
+    trainer::Executor executor(plan, backend);
+    executor.evaluate(sequence.view());
+    executor.evaluate(sequence.view());  // begins anew
+    const std::vector<RecallSums> found = backend.recall();
+    const std::vector<RecallSums> expected =
+        oracle_recall(shape, layout, weights, sequence.view(), run.chunk_tokens, run.page_tokens, budgets);
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        CAPTURE(i);
+        check_recall(found[i], expected[i], tolerance);
+    }
+}
+
+TEST_CASE("recall is what the whole attention matrix says, windows and ragged ends included") {
+    const std::pair<std::int64_t, std::int64_t> cases[] = {{64, 16}, {61, 16}, {53, 8}, {100, 40}};
+    for (const auto& [context, chunk] : cases) {
+        check_recall<double>(small_shape(), small_run(context, chunk), {1, 2, 5}, 1e-11);
+        check_recall<double>(busy_shape(), offloaded(small_run(context, chunk)), {1, 3}, 1e-11);
+    }
+    ModelShape grouped = small_shape();
+    grouped.query_heads = 4;
+    grouped.kv_heads = 2;
+    check_recall<double>(grouped, small_run(77, 24), {2, 4}, 1e-11);
+}
+
+TEST_CASE("pages of more tokens than one tile of queries") {
+    RunConfiguration run = small_run(1400, 512);
+    run.page_tokens = run.window_tokens = 512;
+    check_recall<double>(small_shape(), run, {1}, 1e-11);
+}
+
+TEST_CASE("measuring recall changes no loss") {
+    RunConfiguration run = evaluation_of(offloaded(small_run(77, 16, DType::kF32)));
+    const StepCase data(run);
+    const auto expected = evaluate<float>(data.plan, data.weights, data.sequences);
+    run.recall_budgets = {1, 2};
+    const auto found = evaluate<float>(schedule::make_plan(busy_shape(), run), data.weights, data.sequences);
+    CHECK(same_bits(found.results[0].token_losses, expected.results[0].token_losses));
 }
 
 TEST_CASE("weights that are no numbers are named") {

@@ -100,5 +100,7 @@ void CpuBackend<T>::page_recall(const Issued& issued) {
 OOMB_PAGE_RECALL(BFloat16)
 OOMB_PAGE_RECALL(float)
 OOMB_PAGE_RECALL(double)
+template void CpuBackend<float>::mass_by_library(const kernels::PageMass<float>&, float*);
+template void CpuBackend<double>::mass_by_library(const kernels::PageMass<double>&, double*);
 
 }  // namespace oomb::trainer
