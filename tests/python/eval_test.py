@@ -9,8 +9,8 @@ import sys
 import numpy
 import pytest
 import torch
-from make_tiny_model import save_tiny_model
 from reference_step import load_model
+from safetensors.torch import load_file
 
 from conftest import ROOT
 
@@ -23,7 +23,7 @@ FLAGS = {"context": CONTEXT, "chunk": 16, "page-tokens": 8, "window": 32, "dtype
 @pytest.fixture
 def evaluate(program, model, tmp_path):
     def run(data, code=0, **flags):
-        out = tmp_path / f"evaluation-{len(list(tmp_path.glob('evaluation-*')))}.json"
+        out = flags.pop("json", tmp_path / f"evaluation-{len(list(tmp_path.glob('evaluation-*')))}.json")
         command = [program("oomb-train"), "eval", "--model", model, "--data", data, "--json", out]
         for name, value in {**FLAGS, **{name.replace("_", "-"): value for name, value in flags.items()}}.items():
             command += [f"--{name}"] if value is True else [f"--{name}", value] if value is not None else []
@@ -144,6 +144,31 @@ def test_gradient_error_shrinks_to_nothing_with_all_pages(evaluate, tokens, sequ
     assert found["losses"][-1]["loss"] == found["dense_loss"]
 
 
+def flat_gradients(run, layer):
+    prefix = f"model.layers.{layer}."
+    return numpy.concatenate([tensor.double().numpy().ravel() for name, tensor in sorted(load_file(run.gradients).items())
+                              if name.startswith(prefix) or (layer is None and "layers." not in name)])
+
+
+@pytest.mark.parametrize("attention", ["topk", "random"])
+def test_gradient_error_of_weights_is_that_of_dumped_gradients(evaluate, trainer, model, sequence_file, attention):
+    data, _ = sequence_file.random(CONTEXT, seed=4)
+    _, found = evaluate(data, gradient_error=True, attention=attention, budgets="2", seed=5)
+    dense = trainer(model, data, CONTEXT, gradients=True, window=32).check()
+    sparse = trainer(model, data, CONTEXT, gradients=True, window=32, attention=attention, top_k=2, seed=5).check()
+    assert found["dense_loss"] == dense.losses[0]
+    assert found["losses"] == [{"pages": 2, "loss": sparse.losses[0]}]
+    rows = [row for row in found["gradient_error"] if row["of"] == "weights"]
+    assert [row["layer"] for row in rows] == [0, 1, None]
+    for row in rows:
+        a, b = flat_gradients(dense, row["layer"]), flat_gradients(sparse, row["layer"])
+        size, other = numpy.linalg.norm(a), numpy.linalg.norm(b)
+        assert row["cosine"] == pytest.approx(a @ b / size / other, rel=1e-9)
+        assert row["norm_ratio"] == pytest.approx(other / size, rel=1e-9)
+        assert row["relative_error"] == pytest.approx(numpy.linalg.norm(a - b) / size, rel=1e-9)
+        assert row["cosine"] < 1 - 1e-5
+
+
 @pytest.mark.parametrize("code, words, flags", [
     (2, ["--learning-rate with eval", "leave it out"], {"learning_rate": 1e-3}),
     (2, ["--keep with eval"], {"keep": "xo"}),
@@ -161,6 +186,8 @@ def test_gradient_error_shrinks_to_nothing_with_all_pages(evaluate, tokens, sequ
     (2, ["--sequences: found 3", "has 2"], {"sequences": 3}),
     (1, ["holds 220 tokens", "needs 301"], {"context": 300}),
     (1, ["--by-document", "no sidecar"], {"by_document": True}),
+    (2, ["--hardware", "--device cpu"], {"hardware": "h200_sxm"}),
+    (2, ["--attention topk with --device cuda"], {"device": "cuda", "attention": "topk", "top_k": 2, "dtype": "bf16"}),
     (2, ["--thread", "did you mean --threads"], {"thread": 1}),
 ], ids=lambda value: "-".join(value) if isinstance(value, dict) else "")
 def test_refusals(evaluate, tokens, sequence_file, code, words, flags):
@@ -181,13 +208,16 @@ def test_no_tokens(evaluate, sequence_file, tmp_path):
 
 
 def test_a_result_is_not_written_over(evaluate, tokens, sequence_file, tmp_path):
-    (tmp_path / "evaluation-0.json").write_text("{}")
-    result, _ = evaluate(sequence_file(tokens), 1, json=tmp_path / "evaluation-0.json")
-    assert "exists already" in result.stderr
+    (tmp_path / "there.json").write_text("{}")
+    result, found = evaluate(sequence_file(tokens), 1, json=tmp_path / "there.json")
+    assert "exists already" in result.stderr and found == {}
+    result, _ = evaluate(sequence_file(tokens), 1, json=tmp_path / "nowhere" / "there.json")
+    assert "no folder" in result.stderr
 
 
 def test_a_dry_run_plans_and_checks(evaluate, tokens, sequence_file):
     result, found = evaluate(sequence_file(tokens), dry_run=True)
     assert found is None and "evaluation" in result.stdout
-    assert "token_losses" in result.stdout and "gradient" not in result.stdout
+    assert "host_losses" in result.stdout
+    assert not any(word in result.stdout for word in ("K/V gradient pages", "moments", "\n  gradients", "keep"))
     evaluate(sequence_file(numpy.array([400] * (CONTEXT + 1))), 1, dry_run=True)

@@ -131,6 +131,11 @@ void add_run_group(CLI::App& app, EvalFlags& flags) {
         ->type_name("N")
         ->default_str("all cores")
         ->group("Run");
+    app.add_option("--hardware", flags.hardware,
+                   "with --device cuda: machine (h200_sxm, h100_sxm) or hardware profile whose memory the budgets are")
+        ->type_name("NAME|FILE")
+        ->default_str("none")
+        ->group("Run");
     app.add_flag("--dry-run", flags.dry_run, "print the plan, check data and output as a run would, and stop")
         ->group("Run");
 }

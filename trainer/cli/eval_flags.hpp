@@ -14,6 +14,7 @@ struct EvalFlags {
     EvaluationOptions options;
     std::string buckets;  // empty: powers of two
     std::string budgets;  // numbers of pages; empty: not given
+    std::string hardware;  // empty: not given
     std::uint64_t seed = 0;
     bool recall = false;
     bool gradient_error = false;

@@ -1,6 +1,7 @@
 #include "trainer/cli/program.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <csignal>
 #include <cstdio>
@@ -73,11 +74,7 @@ const std::atomic<bool>& stop_on_signals() {
 }
 
 std::string command_of(int argc, const char* const* argv) {
-    std::string text;
-    for (int i = 0; i < argc; ++i) {
-        text += (i > 0 ? " " : "") + std::string(argv[i]);
-    }
-    return text;
+    return fmt::format("{}", fmt::join(argv, argv + argc, " "));
 }
 
 std::string peaks_text(const schedule::Plan& plan) {

@@ -138,6 +138,10 @@ int run_eval(int argc, const char* const* argv) {
         if (end) {
             return *end;
         }
+        if (!flags.hardware.empty() && flags.run.device != "cuda") {
+            read_gpu_profile(flags.hardware, DeviceKind::kCpu);  // refuses it
+        }
+        take_budgets_of(flags.hardware, flags.run);
         const std::string command = command_of(argc, argv);
         return flags.gradient_error ? compare_gradients(flags, command) : evaluate(flags, command);
     });

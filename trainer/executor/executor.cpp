@@ -69,6 +69,7 @@ Executor::Executor(const schedule::Plan& plan, Backend& backend, const std::atom
       issuer_(plan, counter_, &lists_) {}
 
 StepResult Executor::compute_gradients(std::span<const SequenceView> sequences, StepSettings settings) {
+    require(!plan_.run.forward_only, "gradients: the plan is that of an evaluation");
     StepResult result;
     for (const SequenceView& sequence : sequences) {
         check_sequence(sequence, plan_.run.context_tokens);

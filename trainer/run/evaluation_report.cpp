@@ -36,7 +36,8 @@ std::string recall_table(const Evaluation& evaluation, const RunConfiguration& r
     for (std::size_t i = 0; i < budgets; ++i) {
         const RecallSums sum = of_all_layers(evaluation.recall, budgets, i);
         if (sum.query_pages == 0) {
-            text += fmt::format("  {:<12}{:>14}\n", run.recall_budgets[i], "no longer history");
+            text +=
+                fmt::format("  {:<12}  no page of queries has more pages before its chunk\n", run.recall_budgets[i]);
             continue;
         }
         const auto share = [&](double covered) { return covered / sum.history_mass; };

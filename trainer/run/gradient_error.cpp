@@ -98,8 +98,7 @@ class GradientRun {
   public:
     GradientRun(const EvaluationOptions& options, const schedule::Plan& dense, const BackendFactory& make_backend,
                 const std::atomic<bool>& stop, std::FILE* log)
-        : plan_(dense),
-          make_backend_(make_backend),
+        : make_backend_(make_backend),
           stop_(stop),
           log_(log),
           inputs_(open_evaluation(options, dense, log)) {
@@ -152,7 +151,6 @@ class GradientRun {
         }
     }
 
-    const schedule::Plan& plan_;
     const BackendFactory& make_backend_;
     const std::atomic<bool>& stop_;
     std::FILE* log_;
