@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace oomb::testing {
@@ -25,6 +26,7 @@ struct Model {
     const OracleTopK* top_k = nullptr;
     OracleResult* result = nullptr;
     OracleRecall* recall = nullptr;
+    std::vector<std::array<Tensor, 2>>* projected = nullptr;  // K and V of each layer, whose gradients are wanted
 
     Tensor vector(ParameterKind kind, std::int64_t layer, std::int64_t size) const {
         return weights.narrow(0, layout.offset(kind, layer), size);
@@ -156,6 +158,11 @@ Tensor attention(const Model& model, const Tensor& x, std::int64_t layer) {
     Tensor q = project(ParameterKind::kQWeight, ParameterKind::kQBias, shape.query_heads);
     Tensor k = project(ParameterKind::kKWeight, ParameterKind::kKBias, shape.kv_heads);
     Tensor v = project(ParameterKind::kVWeight, ParameterKind::kVBias, shape.kv_heads);
+    if (model.projected != nullptr) {
+        k.retain_grad();
+        v.retain_grad();
+        (*model.projected)[layer] = {k, v};
+    }
     if (shape.qk_norm) {
         q = rms_norm(q, model.vector(ParameterKind::kQNorm, layer, shape.head_dim), shape.rms_norm_eps);
         k = rms_norm(k, model.vector(ParameterKind::kKNorm, layer, shape.head_dim), shape.rms_norm_eps);
@@ -223,7 +230,8 @@ OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout,
     flat.requires_grad_(true);
     OracleResult result;
     result.lists.resize(shape.layers);
-    const Model model{shape, layout, flat, top_k, &result};
+    std::vector<std::array<Tensor, 2>> projected(shape.layers);
+    const Model model{shape, layout, flat, top_k, &result, nullptr, &projected};
     Tensor total = at::zeros({}, type == DType::kBF16 ? at::kFloat : at::kDouble);
     std::int64_t valid = 0;
     for (const trainer::SequenceView& sequence : sequences) {
@@ -232,6 +240,14 @@ OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout,
     }
     total = total / static_cast<double>(valid);
     total.backward();
+    const auto values_of = [](const Tensor& of) {
+        const Tensor values = of.to(at::kDouble).contiguous();
+        return std::vector<double>(values.data_ptr<double>(), values.data_ptr<double>() + values.numel());
+    };
+    for (const auto& [key, value] : projected) {
+        result.key_gradients.push_back(values_of(key.grad()));
+        result.value_gradients.push_back(values_of(value.grad()));
+    }
     const Tensor gradient = flat.grad().to(at::kDouble).contiguous();
     result.loss = total.to(at::kDouble).item<double>();
     result.gradients.assign(gradient.data_ptr<double>(), gradient.data_ptr<double>() + layout.elements());

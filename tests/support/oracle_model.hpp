@@ -24,6 +24,8 @@ struct OracleResult {
     double loss = 0.0;
     std::vector<double> gradients;  // in the order of the layout
     PageListsByLayer lists;         // of the last sequence
+    // Gradients at the outputs of the K and V projections, [layers][tokens, K/V width], of the last sequence.
+    std::vector<std::vector<double>> key_gradients, value_gradients;
     // Of all lists: by how much of itself the score of the last page selected is above that of the best one that is
     // not.
     double least_score_gap = std::numeric_limits<double>::infinity();

@@ -200,6 +200,44 @@ TEST_CASE("training over random pages: gradients are those of autograd over the 
     }
 }
 
+// What --gradient-error compares. Float keeps 6e-8 of each.
+TEST_CASE("gradients at the outputs of the K and V projections are autograd's, as they come by") {
+    for (const bool selects : {false, true}) {
+        RunConfiguration run = offloaded(small_run(61, 16));
+        run = selects ? with_pages(run, AttentionMode::kTopK, 2, 3) : run;
+        const StepCase data(run);
+        trainer::CpuBackend<double> backend(data.plan, {.checked = true});
+        set_weights(backend, data.weights);
+        trainer::Executor executor(data.plan, backend);
+        const std::int64_t width = busy_shape().kv_width();
+        std::vector<std::vector<double>> keys(2, std::vector<double>(61 * width)), values = keys;
+        std::vector<float> key_rows, value_rows;
+        backend.on_done = [&](const schedule::Operation& operation) {
+            if (operation.id.kind == schedule::Kind::kRopeBackward) {
+                backend.read_kv_gradients(operation, key_rows, value_rows);
+                const std::int64_t place = operation.first_row * width;
+                std::copy(key_rows.begin(), key_rows.end(), keys[operation.id.layer].begin() + place);
+                std::copy(value_rows.begin(), value_rows.end(), values[operation.id.layer].begin() + place);
+            }
+        };
+        const std::vector<trainer::SequenceView> views = {data.sequences[0].view()};
+        executor.compute_gradients(views, {});
+        const OracleTopK top_k{run.chunk_tokens, run.page_tokens, run.top_k};
+        const OracleResult oracle =
+            oracle_step(busy_shape(), backend.layout(), data.weights, views, DType::kF64, selects ? &top_k : nullptr);
+        const auto check = [](const std::vector<double>& found, const std::vector<double>& expected) {
+            REQUIRE(found.size() == expected.size());
+            for (std::size_t i = 0; i < found.size(); ++i) {
+                CHECK(std::abs(found[i] - expected[i]) <= 1e-7 * std::abs(expected[i]) + 1e-13);
+            }
+        };
+        for (std::size_t layer = 0; layer < 2; ++layer) {
+            check(keys[layer], oracle.key_gradients[layer]);
+            check(values[layer], oracle.value_gradients[layer]);
+        }
+    }
+}
+
 TEST_CASE("the same bits in any order that the waits allow") {
     for (const AttentionMode attention : {AttentionMode::kDense, AttentionMode::kTopK, AttentionMode::kRandom}) {
         RunConfiguration run = evaluation_of(offloaded(small_run(77, 16, DType::kF32)));

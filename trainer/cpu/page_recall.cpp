@@ -17,8 +17,8 @@ namespace oomb::trainer {
 using schedule::Access;
 using enum schedule::RegionName;
 
-// By the library one product per page of queries, page of keys and query head, in fp32 and fp64; in bf16 by our kernel,
-// which is the definition of both.
+// In fp32 and fp64 by the library, a product per tile of queries and query head; in bf16 by our kernel, the definition
+// of both.
 template <class T>
 void CpuBackend<T>::page_mass(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, page_tokens = plan_.run.page_tokens, heads = model_.query_heads;
@@ -39,37 +39,39 @@ void CpuBackend<T>::page_mass(const Issued& issued) {
                                     .query_heads = heads,
                                     .scale = kernels::page_score_scale(model_.head_dim)};
     if constexpr (std::is_same_v<T, A>) {
-        const std::int64_t tile = std::min({rows, page_tokens, schedule::kCpuQueryTile});
-        mass_by_library(args, memory_.template write<T>(issued, kAttentionScratch, tile * page_tokens));
+        const std::int64_t each = model_.kv_width() + std::min(rows, schedule::kCpuQueryTile);
+        mass_by_library(args, memory_.template write<T>(issued, kAttentionScratch, kv.tokens * each));
     } else {
         kernels::cpu::page_mass<T>(args);
     }
 }
 
-// `scratch`: scores of a tile of queries of one head over one page.
+// `scratch`: the keys of the window side by side, scores of a tile of queries of one head over all of them.
 template <class T>
 void CpuBackend<T>::mass_by_library(const kernels::PageMass<T>& args, T* scratch) {
     const std::int64_t dim = args.kv.head_dim, heads = args.query_heads, page_tokens = args.kv.page_tokens;
-    const std::int64_t group = heads / args.kv.kv_heads, window_pages = args.kv.tokens / page_tokens;
-    const std::int64_t most_rows = std::min(page_tokens, schedule::kCpuQueryTile);
-    for (std::int64_t first = 0, rows = 0; first < args.tokens; first += rows) {
-        const std::int64_t query_page = first / page_tokens;
-        rows = std::min({most_rows, args.tokens - first, (query_page + 1) * page_tokens - first});
-        T* sums = args.mass + query_page * args.pages;
-        if (first == query_page * page_tokens) {
-            std::fill_n(sums, window_pages, T{0});
-        }
-        auto scores = matrix(scratch, rows, page_tokens);
+    const std::int64_t group = heads / args.kv.kv_heads, width = args.kv.kv_heads * dim, keys = args.kv.tokens;
+    for (std::int64_t key = 0; key < keys; key += page_tokens) {
+        std::copy_n(args.kv.k_row(key, 0), page_tokens * width, scratch + key * width);
+    }
+    T* scores = scratch + keys * width;
+    for (std::int64_t row = 0; row < args.tokens; row += page_tokens) {
+        std::fill_n(args.mass + row / page_tokens * args.pages, keys / page_tokens, T{0});
+    }
+    for (std::int64_t first = 0; first < args.tokens; first += schedule::kCpuQueryTile) {
+        const std::int64_t rows = std::min(schedule::kCpuQueryTile, args.tokens - first);
+        auto tile = matrix(scores, rows, keys);
         for (std::int64_t head = 0; head < heads; ++head) {
             const auto queries = matrix(args.q + (first * heads + head) * dim, rows, dim, heads * dim);
-            const auto lse = matrix(args.lse + first * heads + head, rows, 1, heads);
-            for (std::int64_t page = 0; page < window_pages; ++page) {
-                const auto keys =
-                    matrix(args.kv.k_row(page * page_tokens, head / group), page_tokens, dim, args.kv.kv_heads * dim);
-                at::mm_out(scores, queries, keys.t());
-                scores.mul_(args.scale).sub_(lse).exp_();
-                sums[page] +=
-                    kernels::cpu::sum_in_lanes<T>(rows * page_tokens, [=](std::int64_t i) { return scratch[i]; });
+            at::mm_out(tile, queries, matrix(scratch + head / group * dim, keys, dim, width).t());
+            tile.mul_(args.scale).sub_(matrix(args.lse + first * heads + head, rows, 1, heads)).exp_();
+            for (std::int64_t row = 0; row < rows; ++row) {
+                T* sums = args.mass + (first + row) / page_tokens * args.pages;
+                for (std::int64_t key = 0; key < keys; key += page_tokens) {
+                    const T* weights = scores + row * keys + key;
+                    sums[key / page_tokens] +=
+                        kernels::cpu::sum_in_lanes<T>(page_tokens, [=](std::int64_t i) { return weights[i]; });
+                }
             }
         }
     }
