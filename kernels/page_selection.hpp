@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "kernels/element.hpp"
+#include "runtime/core/page_recall.hpp"
 #include "runtime/paging/page_view.hpp"
 
 namespace oomb::kernels {
@@ -48,6 +49,35 @@ struct SelectPages {
     std::int64_t rows = 0;
     std::int64_t pages = 0;
     std::int64_t count = 0;  // at most pages
+};
+
+// How much attention the pages of a window get: for query page i and page k
+//     mass(i, k) = sum over tokens t of query page i, query heads g and keys j of page k of
+//                  exp(scale * q[t, g] . k[j, h(g)] - lse[t, g]).
+template <class T>
+struct PageMass {
+    const T* q = nullptr;                 // [tokens, query_heads, head_dim], after RoPE
+    const Accumulator<T>* lse = nullptr;  // [tokens, query_heads], over all keys that the queries see
+    paging::PageView<const T> kv = {};    // whole pages, all before the queries; only K is read
+    Accumulator<T>* mass = nullptr;       // out [ceil(tokens / page_tokens), pages], the columns of the window's pages
+    std::int64_t tokens = 0;              // the last query page may be ragged
+    std::int64_t pages = 0;
+    std::int64_t query_heads = 0;  // a multiple of kv.kv_heads
+    double scale = 0;
+};
+
+// Adds what the pages of the highest scores (as in SelectPages), of the most mass, and the latest ones cover, for each
+// budget below `pages`. Sums are float64, over rows in ascending order.
+template <class A>
+struct PageRecall {
+    const A* scores = nullptr;              // [rows, pages]
+    const A* mass = nullptr;                // [rows, pages]
+    const std::int64_t* budgets = nullptr;  // [count], ascending
+    RecallSums* sums = nullptr;             // in/out [count]
+    std::int64_t count = 0;
+    std::int64_t tokens = 0, page_tokens = 0;  // rows = ceil(tokens / page_tokens)
+    std::int64_t pages = 0;
+    std::int64_t query_heads = 0;
 };
 
 }  // namespace oomb::kernels

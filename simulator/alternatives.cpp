@@ -115,7 +115,7 @@ class Changes {
         const bool narrow = run_.compute == DType::kBF16;
         add(changes, narrow && run_.optimizer && !run_.split_masters, "--master-weights remainder",
             [](auto& run) { run.split_masters = true; });
-        add(changes, narrow && !run_.bf16_gradients, "--gradient-dtype bf16",
+        add(changes, narrow && !run_.bf16_gradients && !run_.forward_only, "--gradient-dtype bf16",
             [](auto& run) { run.bf16_gradients = true; });
         return beyond_time(std::move(changes));
     }

@@ -19,8 +19,8 @@ ListedRun run_of(const JsonNode& plan) {
     found.page_tokens = run.at("page_tokens").as_integer(1, kMostTokens);
     found.chunk_tokens = run.at("chunk_tokens").as_integer(found.page_tokens, kMostTokens);
     found.context_tokens = run.at("context_tokens").as_integer(1, kMostTokens);
-    if (run.at("attention").as_string() != "topk") {
-        run.at("attention").refuse("\"topk\": a dense run has no lists of pages");
+    if (run.at("attention").as_string() == "dense") {
+        run.at("attention").refuse("\"topk\" or \"random\": a dense run has no lists of pages");
     }
     found.top_k = run.at("top_k").as_integer(1, kMostTokens);
     if (found.chunk_tokens % found.page_tokens != 0) {

@@ -29,6 +29,8 @@ bool lives_all_step(const schedule::Plan& plan, RegionName name) {
         case RegionName::kScalars:
         case RegionName::kHostTokens:
         case RegionName::kHostPageLists:
+        case RegionName::kHostLosses:
+        case RegionName::kRecall:
         case RegionName::kHostStates:
             return true;
         case RegionName::kLayerInput:

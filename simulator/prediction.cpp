@@ -214,7 +214,7 @@ Prediction simulate(const schedule::Plan& plan, Durations& durations, const Walk
     OptimizerPhase optimizer(issuer, clock);
     schedule::generate_optimizer(step, optimizer);
     Prediction prediction = clock.so_far();
-    prediction.lists = selects ? walked.lists.text() : "";
+    prediction.lists = selects ? walked.lists.text(plan.run.attention) : "";
     const std::int64_t counted = std::max<std::int64_t>(1, walked.sequences);
     prediction.tokens = counted * step.tokens();
     prediction.model_flops =

@@ -40,7 +40,7 @@ std::vector<std::string> remarks_on(const schedule::Plan& plan) {
     if (asked.held_chunks.mode == Amount::Mode::kCount) {
         clamped("--held-chunks", asked.held_chunks.count, step.chunks(), "chunks, all are held");
     }
-    if (asked.attention == AttentionMode::kTopK) {
+    if (has_page_lists(asked.attention)) {
         clamped("--top-k", asked.top_k, (step.chunks() - 1) * step.pages_per_chunk(),
                 "pages in the history, all are read as with --attention dense");
     }

@@ -71,32 +71,43 @@ std::string attention_of(const RunConfiguration& run) {
         return fmt::format("{} ({} tokens{})", name, format_count(run.local_window),
                            run.sinks > 0 ? fmt::format(" and {} sinks", format_count(run.sinks)) : std::string());
     }
-    return run.attention == AttentionMode::kTopK ? fmt::format("{} ({} pages)", name, format_count(run.top_k)) : name;
+    return has_page_lists(run.attention) ? fmt::format("{} ({} pages)", name, format_count(run.top_k)) : name;
 }
 
 std::string optimizer_of(const RunConfiguration& run) {
+    if (run.forward_only) {
+        return "evaluation";
+    }
     if (!run.optimizer) {
         return "no optimizer";
     }
     return run.compute == run.accumulator ? "AdamW" : fmt::format("AdamW, master weights {}", masters_text(run));
 }
 
+std::string kept_of(const schedule::Plan& plan) {
+    const RunConfiguration& run = plan.asked;
+    const std::int64_t held = schedule::StepShape(plan.model, plan.run).held_chunks();
+    return fmt::format(", keep {}, kept-pages {}, held-chunks {}{}", decided(name_of(run.keep), name_of(plan.run.keep)),
+                       decided(to_text(run.kept_pages), format_count(plan.kept_pages())),
+                       decided(to_text(run.held_chunks), format_count(held)),
+                       run.optimizer ? ",\n       optimizer-states " + states_of(plan) : "");
+}
+
 std::string render_run(const schedule::Plan& plan) {
     const RunConfiguration& run = plan.asked;
     const schedule::StepShape step(plan.model, plan.run);
+    const std::string gradients =
+        run.forward_only ? "" : fmt::format(", gradients in {}", name_of(run.gradient_type()));
     return fmt::format(
         "run    context {} tokens: {} chunks of {}, {} pages of {} per layer\n"
         "       history in windows of {} tokens, logits in tiles of {}\n"
-        "       device {}, {} with sums in {}, gradients in {}, {} attention, {}\n"
-        "       offload {}, hbm-pages {}, keep {}, kept-pages {}, held-chunks {}{}\n",
+        "       device {}, {} with sums in {}{}, {} attention, {}\n"
+        "       offload {}, hbm-pages {}{}\n",
         format_tokens(run.context_tokens), format_count(step.chunks()), format_count(run.chunk_tokens),
         format_count(step.pages()), format_count(run.page_tokens), format_count(run.window_tokens),
         format_count(run.logit_tile_tokens), name_of(run.device), name_of(run.compute), name_of(run.accumulator),
-        name_of(run.gradient_type()), attention_of(run), optimizer_of(run), name_of(run.offload),
-        to_text(run.hbm_pages), decided(name_of(run.keep), name_of(plan.run.keep)),
-        decided(to_text(run.kept_pages), format_count(plan.kept_pages())),
-        decided(to_text(run.held_chunks), format_count(step.held_chunks())),
-        run.optimizer ? ",\n       optimizer-states " + states_of(plan) : "");
+        gradients, attention_of(run), optimizer_of(run), name_of(run.offload), to_text(run.hbm_pages),
+        run.forward_only ? "" : kept_of(plan));
 }
 
 std::string render_row(std::string_view name, std::int64_t bytes, std::string_view text) {

@@ -126,6 +126,8 @@ Group group_of(Kind kind) {
         case Kind::kFinishAttention:
         case Kind::kAttentionDelta:
         case Kind::kAttentionBackward:
+        case Kind::kPageMass:
+        case Kind::kPageRecall:
             return Group::kAttention;
         case Kind::kFetch:
         case Kind::kWriteBack:
@@ -139,27 +141,14 @@ Group group_of(Kind kind) {
         case Kind::kStoreState:
             return Group::kStates;
         case Kind::kLoadTokens:
+        case Kind::kStoreLosses:
             return Group::kTokens;
         case Kind::kGradientNorm:
         case Kind::kOptimizer:
             return Group::kOptimizer;
-        case Kind::kZeroGradients:
-        case Kind::kEmbedding:
-        case Kind::kInputNorm:
-        case Kind::kRope:
-        case Kind::kPostNorm:
-        case Kind::kSwiglu:
-        case Kind::kFinalNorm:
-        case Kind::kCrossEntropy:
-        case Kind::kFinalNormBackward:
-        case Kind::kSwigluBackward:
-        case Kind::kPostNormBackward:
-        case Kind::kRopeBackward:
-        case Kind::kInputNormBackward:
-        case Kind::kEmbeddingBackward:
+        default:  // element-wise
             return Group::kPasses;
     }
-    return Group::kPasses;
 }
 
 std::string_view name_of(Group group) {

@@ -46,11 +46,14 @@ RowSum<T> sum_row(const T* logits, std::int64_t vocab) {
     return {largest, sum};
 }
 
-// Returns the row's loss. The logit of the target is read before the gradient overwrites it.
 template <class T>
-double differentiate_row(T* logits, std::int64_t vocab, std::int32_t target, double scale) {
+double loss_of(const RowSum<T>& row, const T* logits, std::int32_t target) {
+    return std::log(row.sum) - (load(logits[target]) - row.largest);
+}
+
+template <class T>
+void differentiate_row(const RowSum<T>& row, T* logits, std::int64_t vocab, std::int32_t target, double scale) {
     using A = Accumulator<T>;
-    const RowSum<T> row = sum_row(logits, vocab);
     const A largest = row.largest;
     const A target_distance = load(logits[target]) - largest;
     const A factor = static_cast<A>(scale / row.sum);
@@ -59,7 +62,6 @@ double differentiate_row(T* logits, std::int64_t vocab, std::int32_t target, dou
         store(logits[i], factor * exponential(load(logits[i]) - largest));
     }
     store(logits[target], factor * exponential(target_distance) - A(scale));
-    return std::log(row.sum) - target_distance;
 }
 
 }  // namespace
@@ -70,11 +72,16 @@ CrossEntropySum cross_entropy(const CrossEntropyTile<T>& args) {
     std::vector<double> losses(args.rows);
     parallel_rows(args.rows, [&](std::int64_t row) {
         T* logits = args.logits + row * args.vocab;
-        if (args.targets[row] == kIgnoredTarget) {
+        const std::int32_t target = args.targets[row];
+        if (target != kIgnoredTarget) {
+            const RowSum<T> sums = sum_row(logits, args.vocab);
+            losses[row] = loss_of(sums, logits, target);
+            if (!args.losses_only) {
+                differentiate_row(sums, logits, args.vocab, target, args.scale);
+            }
+        } else if (!args.losses_only) {
             std::fill_n(logits, args.vocab, T{});
-            return;
         }
-        losses[row] = differentiate_row(logits, args.vocab, args.targets[row], args.scale);
     });
     CrossEntropySum sum;
     for (std::int64_t row = 0; row < args.rows; ++row) {

@@ -15,4 +15,10 @@ void page_scores(const PageScores<T>& args);
 template <class A>
 void select_pages(const SelectPages<A>& args);
 
+template <class T>
+void page_mass(const PageMass<T>& args);
+
+template <class A>
+void page_recall(const PageRecall<A>& args);
+
 }  // namespace oomb::kernels::cpu

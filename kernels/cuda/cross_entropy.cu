@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kBlock, 1) row_kernel(const CrossEntropyTile<T
     T* logits = args.logits + blockIdx.x * args.vocab;
     const std::int32_t target = args.targets[blockIdx.x];
     if (target == kIgnoredTarget) {
-        for (std::int64_t i = threadIdx.x * N; i < args.vocab; i += kBlock * N) {
+        for (std::int64_t i = threadIdx.x * N; i < args.vocab && !args.losses_only; i += kBlock * N) {
             store_pack(logits + i, Pack<T, N>{});
         }
         if (threadIdx.x == 0) {
@@ -118,7 +118,9 @@ __global__ void __launch_bounds__(kBlock, 1) row_kernel(const CrossEntropyTile<T
     const Online<A> online = read_row<T, N>(logits, args.vocab);
     const A largest = combine_over<kBlock>(online.largest, -std::numeric_limits<A>::infinity(), Larger{});
     const double sum = sum_over<kBlock>(static_cast<double>(online.sum * weight_of(online.largest - largest)));
-    write_gradient<T, N>(logits, args.vocab, target, largest, static_cast<A>(args.scale / sum), A(args.scale));
+    if (!args.losses_only) {
+        write_gradient<T, N>(logits, args.vocab, target, largest, static_cast<A>(args.scale / sum), A(args.scale));
+    }
     if (threadIdx.x == 0) {
         losses[blockIdx.x] = log(sum) - static_cast<double>(target_logit - largest);
     }

@@ -37,7 +37,7 @@ void check_held(const RunConfiguration& run) {
 }
 
 void check_top_k(const RunConfiguration& run) {
-    if (run.attention != AttentionMode::kTopK) {
+    if (!has_page_lists(run.attention)) {
         if (run.top_k != 0) {
             fail<UsageError>(
                 "--top-k: found {} with --attention {}, which selects no pages; leave it out, or take "
@@ -48,9 +48,9 @@ void check_top_k(const RunConfiguration& run) {
     }
     if (run.top_k < 1) {
         fail<UsageError>(
-            "--attention topk needs --top-k, the pages of the history that a page of queries attends to: "
+            "--attention {} needs --top-k, the pages of the history that a page of queries attends to: "
             "found {}, allowed is a number of pages from 1",
-            run.top_k);
+            name_of(run.attention), run.top_k);
     }
     const std::int64_t window = run.window_tokens / run.page_tokens;
     if (run.top_k > window) {
@@ -110,6 +110,24 @@ void check_types(const RunConfiguration& run) {
     }
 }
 
+// No flag leads here but those of the program that evaluates, which has none of the others.
+void check_evaluation(const RunConfiguration& run) {
+    if (!run.forward_only) {
+        require(run.recall_budgets.empty(), "recall is measured by an evaluation alone");
+        return;
+    }
+    require(run.keep == Keep::kNone && run.held_chunks.mode == Amount::Mode::kCount && run.held_chunks.count == 0 &&
+                !run.optimizer && !run.bf16_gradients && !run.split_masters,
+            "an evaluation keeps, holds and updates nothing");
+    require(run.recall_budgets.empty() || run.attention == AttentionMode::kDense,
+            "recall is the share of dense attention");
+    std::int64_t before = 0;
+    for (const std::int64_t budget : run.recall_budgets) {
+        require(budget > before, "recall: budgets ascend from 1, found {} after {}", budget, before);
+        before = budget;
+    }
+}
+
 }  // namespace
 
 void validate(const RunConfiguration& run) {
@@ -134,6 +152,7 @@ void validate(const RunConfiguration& run) {
                          run.kept_pages.count);
     }
     check_types(run);
+    check_evaluation(run);
     if (run.shard_parameters < 1 || run.resident_shards.count < 0) {
         fail<UsageError>("--optimizer-states: found {} shards of {} parameters in HBM", run.resident_shards.count,
                          run.shard_parameters);
@@ -197,6 +216,8 @@ std::string_view name_of(AttentionMode attention) {
             return "topk";
         case AttentionMode::kLocal:
             return "local";
+        case AttentionMode::kRandom:
+            return "random";
     }
     return "";
 }

@@ -7,15 +7,21 @@
 #include <string_view>
 
 #include "runtime/core/dtype.hpp"
+#include "runtime/core/inline_vector.hpp"
 
 namespace oomb {
 
 enum class DeviceKind : std::uint8_t { kCpu, kCuda };
 enum class AttentionMode : std::uint8_t {
-    kDense,  // every token before a token
-    kTopK,   // its own chunk, and the `top_k` best pages of the history (docs/topk.md)
-    kLocal,  // the last `local_window` tokens and the first `sinks` (docs/local-attention.md)
+    kDense,   // every token before a token
+    kTopK,    // its own chunk, and the `top_k` best pages of the history (docs/topk.md)
+    kRandom,  // its own chunk, and `top_k` pages of the history drawn at random: what kTopK is measured against
+    kLocal,   // the last `local_window` tokens and the first `sinks` (docs/local-attention.md)
 };
+// A page of queries attends to the pages of a list.
+constexpr bool has_page_lists(AttentionMode attention) {
+    return attention == AttentionMode::kTopK || attention == AttentionMode::kRandom;
+}
 enum class Offload : std::uint8_t { kNone, kHost };
 
 // What the fill keeps for the gradient phase, per (chunk, layer).
@@ -75,6 +81,7 @@ struct RunConfiguration {
     // page) of the sequence; else both are 0.
     std::int64_t local_window = 0;
     std::int64_t sinks = 0;
+    std::uint64_t page_seed = 0;  // of kRandom's draws
     Offload offload = Offload::kNone;
     Keep keep = Keep::kNone;
     // Pages, one per chunk and layer, of what `keep` names, in order of gain: the latest chunk first, for attention
@@ -95,6 +102,12 @@ struct RunConfiguration {
     bool split_masters = false;
     bool deterministic = false;  // the same bits twice; libraries then take slower ways that need more memory
     bool optimizer = true;       // reserve AdamW's state and run it
+    // Evaluation: every chunk runs forward once, to the loss of each of its tokens. No gradients, nothing kept or held,
+    // no optimizer.
+    bool forward_only = false;
+    // With forward_only and dense attention: measure which share of the attention mass the best so many pages of the
+    // history cover (docs/evaluation.md). Ascending; empty: not measured.
+    InlineVector<std::int64_t, 16> recall_budgets;
     // AdamW's states come in shards of about so many parameters. `resident_shards`, the first, have them in HBM, the
     // others on the host: `--optimizer-states` hbm is all, host is 0.
     std::int64_t shard_parameters = std::int64_t{1} << 24;

@@ -135,17 +135,19 @@ void add_what(CLI::App& app, RunFlags& flags) {
         ->type_name("TOKENS")
         ->required()
         ->group(kWhat);
-    app.add_option("--attention", flags.attention,
-                   "what a token attends to. dense: every token before it; topk: those of its own chunk and, of the "
-                   "pages before the chunk, the --top-k that suit its page best (with --device cpu); local: the last "
-                   "--local-window, and --sinks. Sliding windows of the model's own layers hold with dense and local")
-        ->type_name("dense|topk|local")
+    app.add_option(
+           "--attention", flags.attention,
+           "what a token attends to. dense: every token before it; topk: those of its own chunk and, of the pages "
+           "before the chunk, the --top-k that suit its page best; random: --top-k drawn at random, to compare with "
+           "(both with --device cpu); local: the last --local-window, and --sinks. Sliding windows of the model's own "
+           "layers hold with dense and local")
+        ->type_name("dense|topk|random|local")
         ->default_str(flags.attention)
         ->group(kWhat);
-    app.add_option(
-           "--top-k", flags.top_k,
-           "pages that a page of queries attends to under --attention topk; at most those of a window. A mean key per "
-           "page of the context stays in GPU memory")
+    app.add_option("--top-k", flags.top_k,
+                   "pages that a page of queries attends to under --attention topk and random; at most those of a "
+                   "window. With topk a "
+                   "mean key per page of the context stays in GPU memory")
         ->type_name("PAGES")
         ->default_str("none")
         ->group(kWhat);
@@ -316,9 +318,11 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
     run.page_tokens = parse_tokens("--page-tokens", flags.page_tokens);
     run.window_tokens = parse_tokens("--window", flags.window);
     run.logit_tile_tokens = parse_tokens("--logit-tile", flags.logit_tile);
-    run.attention = choose<AttentionMode>(
-        "--attention", flags.attention,
-        {{"dense", AttentionMode::kDense}, {"topk", AttentionMode::kTopK}, {"local", AttentionMode::kLocal}});
+    run.attention = choose<AttentionMode>("--attention", flags.attention,
+                                          {{"dense", AttentionMode::kDense},
+                                           {"topk", AttentionMode::kTopK},
+                                           {"random", AttentionMode::kRandom},
+                                           {"local", AttentionMode::kLocal}});
     run.top_k = parse_top_k(flags.top_k);
     run.local_window = flags.local_window.empty() ? 0 : parse_tokens("--local-window", flags.local_window);
     run.sinks = flags.sinks.empty() ? 0 : parse_tokens("--sinks", flags.sinks);

@@ -35,7 +35,8 @@ paging::ResidencyShape residency_shape(const schedule::Plan& plan, PageClass pag
     paging::ResidencyShape shape;
     shape.page_class = page_class;
     shape.layers = step.model().layers;
-    shape.pages_per_layer = activation ? step.kept_chunks() : step.pages();
+    const bool unused = page_class == PageClass::kKvGradient && plan.run.forward_only;
+    shape.pages_per_layer = activation ? step.kept_chunks() : unused ? 0 : step.pages();
     shape.hbm_frames = frames(Tier::kHbm);
     shape.host_frames = frames(Tier::kHost);
     shape.resident_pages = activation ? plan.kept_hbm : plan.resident_pages;

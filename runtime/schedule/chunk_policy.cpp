@@ -26,7 +26,7 @@ bool ChunkPolicy::runs_forward() const {
 ForwardPass ChunkPolicy::fill(std::int64_t layer) const {
     ForwardPass pass;
     pass.attends = fill_attends(layer);
-    pass.selects = pass.attends && step_->has_lists(chunk_);
+    pass.selects = pass.attends && step_->scores_lists(chunk_);
     pass.rotates = kKeyAndValueParts | (pass.attends ? kQueryPart : 0);
     pass.projects = pass.rotates;
     pass.keeps = kept(layer);
@@ -40,7 +40,7 @@ ForwardPass ChunkPolicy::forward(std::int64_t layer) const {
     ForwardPass pass;
     pass.loads = filled() && output_kept(layer);
     pass.attends = !pass.loads;
-    pass.selects = pass.attends && !fill_attends(layer) && step_->has_lists(chunk_);
+    pass.selects = pass.attends && !fill_attends(layer) && step_->scores_lists(chunk_);
     pass.rotates = (filled() ? 0 : kKeyAndValueParts) | (pass.attends ? kQueryPart : 0);
     pass.projects = pass.rotates | (held() && pass.attends ? parts_for_backward() : 0);
     pass.keeps = !filled() && kept(layer);
@@ -49,11 +49,20 @@ ForwardPass ChunkPolicy::forward(std::int64_t layer) const {
     return pass;
 }
 
+ForwardPass ChunkPolicy::evaluation(std::int64_t /*layer*/) const {
+    ForwardPass pass;
+    pass.projects = pass.rotates = kQueryPart | kKeyAndValueParts;
+    pass.attends = pass.gate_up = pass.down = true;
+    pass.selects = step_->scores_lists(chunk_);
+    pass.measures = step_->measures_recall() && chunk_ > 0;
+    return pass;
+}
+
 BackwardPass ChunkPolicy::backward(std::int64_t layer) const {
     BackwardPass pass;
     pass.loads = input_kept(layer);
     pass.attends = pass.loads && !output_kept(layer);
-    pass.selects = pass.attends && !fill_attends(layer) && !runs_forward() && step_->has_lists(chunk_);
+    pass.selects = pass.attends && !fill_attends(layer) && !runs_forward() && step_->scores_lists(chunk_);
     // Held activations have linear QKV, unless nothing attended here.
     pass.projects = held() && !kept(layer) ? 0 : parts_for_backward();
     pass.repeats_mlp = !held();

@@ -14,10 +14,11 @@ struct ForwardPass {
     std::uint32_t rotates = 0;   // parts of rope: queries for attention, keys and values into their pages
     bool loads = false;          // attention output and log-sum-exp come from their page
     bool attends = false;
-    bool selects = false;  // attention makes the lists of its query pages
-    bool keeps = false;    // copies to the kept page
-    bool gate_up = false;  // output projection, gate and up
-    bool down = false;     // SwiGLU and the next layer's input
+    bool selects = false;   // attention makes the lists of its query pages
+    bool keeps = false;     // copies to the kept page
+    bool gate_up = false;   // output projection, gate and up
+    bool down = false;      // SwiGLU and the next layer's input
+    bool measures = false;  // recall of the pages before the chunk, once attention has run
 };
 
 // One layer in backward: what it needs besides the slots.
@@ -48,6 +49,7 @@ class ChunkPolicy {
 
     ForwardPass fill(std::int64_t layer) const;
     ForwardPass forward(std::int64_t layer) const;
+    ForwardPass evaluation(std::int64_t layer) const;
     BackwardPass backward(std::int64_t layer) const;
 
   private:

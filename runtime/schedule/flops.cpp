@@ -60,11 +60,14 @@ double projected(const ModelShape& model, std::uint32_t parts) {
     return static_cast<double>(model.hidden * width);
 }
 
-LayerWork work_of(const ModelShape& model, const ChunkPolicy& policy, std::int64_t layer) {
+LayerWork work_of(const ModelShape& model, const ChunkPolicy& policy, std::int64_t layer, bool forward_only) {
     const auto output = static_cast<double>(model.hidden * model.query_width());
     const auto down = static_cast<double>(model.hidden * model.ffn), gate_up = 2 * down;
     const double qkv = projected(model, kQueryPart | kKeyPart | kValuePart);
     LayerWork work;
+    if (forward_only) {
+        return {qkv + output + gate_up + down, 1};
+    }
     const auto add = [&](const ForwardPass& pass) {
         work.parameters +=
             projected(model, pass.projects) + (pass.gate_up ? output + gate_up : 0) + (pass.down ? down : 0);
@@ -85,10 +88,6 @@ LayerWork work_of(const ModelShape& model, const ChunkPolicy& policy, std::int64
     return work;
 }
 
-}  // namespace
-
-namespace {
-
 // Pairs of a chunk's queries with the keys that they see in a layer.
 double pairs_of(const StepShape& step, std::int64_t chunk, std::int64_t layer) {
     const std::int64_t first = step.first_token(chunk), rows = step.tokens_of(chunk);
@@ -108,23 +107,29 @@ double pairs_of(const StepShape& step, std::int64_t chunk, std::int64_t layer) {
 double step_flops(const StepShape& step) {
     const ModelShape& model = step.model();
     const auto per_pair = static_cast<double>(4 * model.head_dim * model.query_heads);
-    constexpr double kBackward = 2.5;  // attention's backward in forwards
+    const bool forward_only = step.run().forward_only;
+    const double backward = forward_only ? 0 : 2.5;  // attention's in forwards
+    const double heads = forward_only ? 1 : 3;       // products with the head: by input and by weight backward
+    const double measured = 0.5;                     // the mass of pages: scores alone
     double flops = 0;
     for (std::int64_t chunk = 0; chunk < step.chunks(); ++chunk) {
         const ChunkPolicy policy(step, chunk);
         const auto rows = static_cast<double>(step.tokens_of(chunk));
-        const bool listed = step.has_lists(chunk);
         double pairs = 0;
+        const bool recall = step.measures_recall();
         const double scores =  // once per layer
-            listed ? 2 * rows * static_cast<double>(step.first_page(chunk) * model.kv_width()) : 0;
-        flops += scores * static_cast<double>(model.layers);
-        flops += 2 * rows * 3 * static_cast<double>(model.vocab * model.hidden);
+            step.scores_lists(chunk) || recall
+                ? 2 * rows * static_cast<double>(step.first_page(chunk) * model.kv_width())
+                : 0;
+        const double mass = recall ? measured * per_pair * rows * static_cast<double>(step.first_token(chunk)) : 0;
+        flops += (scores + mass) * static_cast<double>(model.layers);
+        flops += 2 * rows * heads * static_cast<double>(model.vocab * model.hidden);
         for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-            const LayerWork work = work_of(model, policy, layer);
+            const LayerWork work = work_of(model, policy, layer, forward_only);
             if (layer == 0 || step.sliding_window(layer) != step.sliding_window(layer - 1)) {
                 pairs = pairs_of(step, chunk, layer);
             }
-            flops += 2 * rows * work.parameters + per_pair * pairs * (work.attentions + kBackward);
+            flops += 2 * rows * work.parameters + per_pair * pairs * (work.attentions + backward);
         }
     }
     return flops;

@@ -74,10 +74,11 @@ FrameCounts count_frames(const StepShape& step, std::int64_t resident, std::int6
     const GradientPages gradients(step, resident);
     FrameCounts counts;
     counts.at(Tier::kHbm, PageClass::kKv) = std::min(step.total_pages(), resident + ring);
-    counts.at(Tier::kHbm, PageClass::kKvGradient) = std::min(gradients.most(), resident + ring);
+    const bool backward = !step.run().forward_only;
+    counts.at(Tier::kHbm, PageClass::kKvGradient) = backward ? std::min(gradients.most(), resident + ring) : 0;
     if (step.run().offload == Offload::kHost) {
         counts.at(Tier::kHost, PageClass::kKv) = step.total_pages() - resident;
-        counts.at(Tier::kHost, PageClass::kKvGradient) = gradients.most_on_host();
+        counts.at(Tier::kHost, PageClass::kKvGradient) = backward ? gradients.most_on_host() : 0;
     }
     counts.at(Tier::kHbm, PageClass::kActivation) = kept_hbm;
     counts.at(Tier::kHost, PageClass::kActivation) = step.kept_pages() - kept_hbm;

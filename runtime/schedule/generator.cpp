@@ -7,6 +7,9 @@ namespace oomb::schedule {
 
 std::int32_t activation_slots(const StepShape& step) {
     const auto layers = static_cast<std::int32_t>(step.model().layers);
+    if (step.run().forward_only) {
+        return 1;
+    }
     if (step.held_chunks() > 0) {
         return held_slots(step);
     }
@@ -30,15 +33,14 @@ SequenceGenerator::SequenceGenerator(const StepShape& step, std::int64_t sequenc
 
 void SequenceGenerator::generate() {
     if (sequence_ == 0) {
-        begin_chunk(Phase::kFill, 0);
-        InlineVector<RegionUse, 8> regions = {write(RegionName::kGradients), write(RegionName::kScalars)};
-        if (step_.vectors_apart()) {
-            regions.push_back(vector_gradients());
+        clear_sums();
+    }
+    if (step_.run().forward_only) {
+        for (std::int64_t chunk = 0; chunk < step_.chunks(); ++chunk) {
+            evaluate_chunk(chunk);
         }
-        if (step_.run().device == DeviceKind::kCuda) {
-            regions.push_back(write(RegionName::kWorkspace));  // never begun: it lives all step
-        }
-        emit_pass(Kind::kZeroGradients, 0, step_.all_gradient_bytes(), regions);
+        release_history();
+        return;
     }
     for (std::int64_t chunk = 0; chunk + 1 < step_.chunks(); ++chunk) {
         fill_chunk(chunk);
@@ -46,6 +48,26 @@ void SequenceGenerator::generate() {
     for (std::int64_t chunk = step_.chunks() - 1; chunk >= 0; --chunk) {
         gradient_chunk(chunk);
     }
+}
+
+// Gradients and the sums of losses; in an evaluation the latter alone.
+void SequenceGenerator::clear_sums() {
+    begin_chunk(step_.run().forward_only ? Phase::kForward : Phase::kFill, 0);
+    InlineVector<RegionUse, 8> regions;
+    if (!step_.run().forward_only) {
+        regions.push_back(write(RegionName::kGradients));
+    }
+    regions.push_back(write(RegionName::kScalars));
+    if (step_.vectors_apart()) {
+        regions.push_back(vector_gradients());
+    }
+    if (step_.measures_recall()) {
+        regions.push_back(write(RegionName::kRecall));
+    }
+    if (step_.run().device == DeviceKind::kCuda) {
+        regions.push_back(write(RegionName::kWorkspace));  // never begun: it lives all step
+    }
+    emit_pass(Kind::kZeroGradients, 0, step_.all_gradient_bytes(), regions);
 }
 
 void SequenceGenerator::fill_chunk(std::int64_t chunk) {

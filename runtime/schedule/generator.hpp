@@ -11,14 +11,16 @@ namespace oomb::schedule {
 struct KeyPart;
 
 // Slots of layer inputs, attention outputs and log-sum-exps. One per layer, for they wait from the chunk's forward to
-// its backward; with held chunks that many sets of them. With inputs and outputs of all chunks kept a ring of two,
-// layer l in slot l modulo 2: the copies to and from the kept pages run beside the neighbouring layer.
+// its backward; with held chunks that many sets of them; in an evaluation, where nothing waits, one. With inputs and
+// outputs of all chunks kept a ring of two, layer l in slot l modulo 2: the copies to and from the kept pages run
+// beside the neighbouring layer.
 std::int32_t activation_slots(const StepShape& step);
 // Slots of linear QKV, residual stream and gate and up: one per layer and held chunk, where they live in the whole
 // step; without held chunks one, which begins and ends with each layer.
 std::int32_t held_slots(const StepShape& step);
 
-// Operations of one sequence: fill of chunks 0 .. n-2, then forward and backward of chunks n-1 .. 0.
+// Operations of one sequence: fill of chunks 0 .. n-2, then forward and backward of chunks n-1 .. 0. In an evaluation:
+// forward of chunks 0 .. n-1, each to its losses.
 // An optimizer step is one or more sequences (gradient accumulation) and then the optimizer's phase.
 class SequenceGenerator {
   public:
@@ -31,6 +33,7 @@ class SequenceGenerator {
     // The pieces of generate(), for planners that need one template instead of all copies.
     void fill_chunk(std::int64_t chunk);
     void gradient_chunk(std::int64_t chunk);
+    void evaluate_chunk(std::int64_t chunk);
 
   private:
     struct Keys;  // the keys that one attention operation reads, or one copy brings
@@ -38,6 +41,7 @@ class SequenceGenerator {
     // generator.cpp
     Operation make(Kind kind, std::int64_t layer, std::int64_t part, Cost cost) const;
     void emit(const Operation& operation) { sink_.take(operation); }
+    void clear_sums();
     void begin_chunk(Phase phase, std::int64_t chunk);
     void load_tokens();
     void emit_linear(Kind kind, std::int64_t layer, GemmCost cost, InlineVector<RegionUse, 8> regions,
@@ -65,6 +69,7 @@ class SequenceGenerator {
 
     // generator_forward.cpp
     void forward_chunk();
+    ForwardPass pass_over(std::int64_t layer) const;
     void input_norm(std::int64_t layer);
     void project_qkv(std::int64_t layer, std::uint32_t projects, std::uint32_t rotates);
     std::int64_t width_of(std::uint32_t parts) const;
@@ -75,11 +80,19 @@ class SequenceGenerator {
     void gate_up(std::int64_t layer, bool for_backward);
     void post_norm(std::int64_t layer);
     void swiglu(std::int64_t layer, bool for_backward);
-    void mlp_down(std::int64_t layer, RegionUse output);
+    void mlp_down(std::int64_t layer, RegionUse output, bool for_backward);
+
+    // generator_evaluation.cpp
+    void measure_recall(std::int64_t layer);
+    void evaluate_loss();
+    void evaluate_loss_tile(std::int64_t tile, std::int64_t tiles);
+    void release_history();
 
     // generator_backward.cpp
     void loss();
     void loss_tile(std::int64_t tile, std::int64_t tiles);
+    void emit_tile(Kind kind, std::int64_t tile, Cost cost, InlineVector<RegionUse, 8> regions);
+    std::int64_t rows_of_tile(std::int64_t tile) const;
     void backward_layer(std::int64_t layer);
     void mlp_backward(std::int64_t layer, bool repeats_norm);
     void output_backward(std::int64_t layer);

@@ -12,30 +12,33 @@ void SequenceGenerator::loss() {
     }
 }
 
+std::int64_t SequenceGenerator::rows_of_tile(std::int64_t tile) const {
+    const std::int64_t most = step_.run().logit_tile_tokens;
+    return std::min(most, rows_ - tile * most);
+}
+
+void SequenceGenerator::emit_tile(Kind kind, std::int64_t tile, Cost cost, InlineVector<RegionUse, 8> regions) {
+    Operation operation = make(kind, step_.model().layers - 1, tile, cost);
+    operation.rows = rows_of_tile(tile);
+    operation.first_row += tile * step_.run().logit_tile_tokens;
+    operation.regions = regions;
+    emit(operation);
+}
+
 void SequenceGenerator::loss_tile(std::int64_t tile, std::int64_t tiles) {
     const ModelShape& model = step_.model();
-    const std::int64_t layer = model.layers - 1;
-    const std::int64_t first = tile * step_.run().logit_tile_tokens;
-    const std::int64_t rows = std::min(step_.run().logit_tile_tokens, rows_ - first);
-    const std::int64_t row_bytes = rows * step_.compute_bytes();
-    const auto emit_tile = [&](Kind kind, Cost cost, InlineVector<RegionUse, 8> regions) {
-        Operation operation = make(kind, layer, tile, cost);
-        operation.rows = rows;
-        operation.first_row += first;
-        operation.regions = regions;
-        emit(operation);
-    };
-    emit_tile(Kind::kFinalNorm, ElementwiseCost{2 * row_bytes * model.hidden},
+    const std::int64_t rows = rows_of_tile(tile), row_bytes = rows * step_.compute_bytes();
+    emit_tile(Kind::kFinalNorm, tile, ElementwiseCost{2 * row_bytes * model.hidden},
               {read(kFinalHidden), read(kWeights), begin(kTileNormed)});
-    emit_tile(Kind::kLinearHead, gemm(rows, model.vocab, model.hidden),
+    emit_tile(Kind::kLinearHead, tile, gemm(rows, model.vocab, model.hidden),
               {read(kTileNormed), read(kWeights), begin(kLogits)});
-    emit_tile(Kind::kCrossEntropy, ElementwiseCost{3 * row_bytes * model.vocab},
+    emit_tile(Kind::kCrossEntropy, tile, ElementwiseCost{3 * row_bytes * model.vocab},
               {read(kTokens, token_slot()), write(kLogits), write(kScalars)});
-    emit_tile(Kind::kLinearHeadWeightGradient, gemm(model.vocab, model.hidden, rows, true),
+    emit_tile(Kind::kLinearHeadWeightGradient, tile, gemm(model.vocab, model.hidden, rows, true),
               {read(kLogits), end(kTileNormed), write(kGradients)});
-    emit_tile(Kind::kLinearHeadInputGradient, gemm(rows, model.hidden, model.vocab),
+    emit_tile(Kind::kLinearHeadInputGradient, tile, gemm(rows, model.hidden, model.vocab),
               {end(kLogits), read(kWeights), begin(kNormedGradient)});
-    emit_tile(Kind::kFinalNormBackward, ElementwiseCost{3 * row_bytes * model.hidden},
+    emit_tile(Kind::kFinalNormBackward, tile, ElementwiseCost{3 * row_bytes * model.hidden},
               {end(kNormedGradient), read_and(tile + 1 == tiles, kFinalHidden), read(kWeights),
                write_and(tile == 0, kStreamGradient), vector_gradients()});
 }
@@ -55,7 +58,7 @@ void SequenceGenerator::backward_layer(std::int64_t layer) {
     }
     swiglu(layer, true);
     if (layer + 1 == step_.model().layers) {
-        mlp_down(layer, begin(kFinalHidden));
+        mlp_down(layer, begin(kFinalHidden), true);
         loss();
     }
     mlp_backward(layer, !pass.repeats_mlp);

@@ -4,14 +4,22 @@ namespace oomb::schedule {
 
 using enum RegionName;
 
-// The fill of a chunk, or its forward in the gradient phase.
+ForwardPass SequenceGenerator::pass_over(std::int64_t layer) const {
+    if (step_.run().forward_only) {
+        return policy_.evaluation(layer);
+    }
+    return phase_ == Phase::kFill ? policy_.fill(layer) : policy_.forward(layer);
+}
+
+// The fill of a chunk, its forward in the gradient phase, or its evaluation.
 void SequenceGenerator::forward_chunk() {
     const ModelShape& model = step_.model();
     emit_pass(Kind::kEmbedding, 0, 2 * rows_ * model.hidden * step_.compute_bytes(),
               {read(kWeights), read(kTokens, token_slot()), write(kLayerInput, slot(0))});
     for (std::int64_t layer = 0; layer < model.layers; ++layer) {
         layer += left_out_layers(layer, 1);
-        const ForwardPass pass = phase_ == Phase::kFill ? policy_.fill(layer) : policy_.forward(layer);
+        const ForwardPass pass = pass_over(layer);
+        const bool last = layer + 1 == model.layers;
         if (pass.projects != 0) {
             project_qkv(layer, pass.projects, pass.rotates);
         }
@@ -22,7 +30,10 @@ void SequenceGenerator::forward_chunk() {
             select_pages(layer);
         }
         if (pass.attends) {
-            attend(layer, (pass.rotates & kKeyPart) == 0, false);
+            attend(layer, (pass.rotates & kKeyPart) == 0, pass.measures);
+        }
+        if (pass.measures) {
+            measure_recall(layer);
         }
         if (pass.keeps) {
             copy_activation(Kind::kKeepActivation, layer);
@@ -32,7 +43,7 @@ void SequenceGenerator::forward_chunk() {
         }
         if (pass.down) {
             swiglu(layer, false);
-            mlp_down(layer, write(kLayerInput, slot(layer + 1)));
+            mlp_down(layer, last ? begin(kFinalHidden) : write(kLayerInput, slot(layer + 1)), false);
         }
     }
 }
@@ -66,7 +77,7 @@ void SequenceGenerator::project_qkv(std::int64_t layer, std::uint32_t projects, 
         rope.requests.push_back({PageUse::kBirth, own, own.count});
     }
     emit(rope);
-    if (writes_kv && phase_ == Phase::kFill && step_.selects()) {
+    if (writes_kv && policy_.filled() && step_.needs_means()) {
         Operation means =
             make(Kind::kPageMeans, layer, 0, ElementwiseCost{rows_ * model.kv_width() * step_.compute_bytes()});
         means.regions = {write(kPageMeans, static_cast<std::int32_t>(layer))};
@@ -183,8 +194,7 @@ void SequenceGenerator::swiglu(std::int64_t layer, bool for_backward) {
               {in_slot(read_and(!for_backward, kGateUp), layer), begin(kFfnActivation)});
 }
 
-void SequenceGenerator::mlp_down(std::int64_t layer, RegionUse output) {
-    const bool for_backward = output.region == kFinalHidden;
+void SequenceGenerator::mlp_down(std::int64_t layer, RegionUse output, bool for_backward) {
     emit_linear(Kind::kLinearDown, layer, gemm(rows_, step_.model().hidden, step_.model().ffn),
                 {read_and(!for_backward, kFfnActivation), in_slot(read_and(!for_backward, kMiddle), layer),
                  read(kWeights), output});

@@ -52,7 +52,7 @@ void shorten_kept(const StepShape& step, RunConfiguration& run, std::int64_t lay
 // Of four chunks as many of the last have lists, up to three. With one page to a chunk the second has at most one page
 // before it and none; the third stands for it, for they differ only where both are alike.
 void shorten_lists(const StepShape& step, RunConfiguration& run) {
-    if (run.attention == AttentionMode::kTopK && step.chunks() > 4) {
+    if (has_page_lists(run.attention) && step.chunks() > 4) {
         const std::int64_t listed = std::clamp<std::int64_t>(step.chunks() - step.first_listed_chunk(), 0, 3);
         run.top_k = std::max<std::int64_t>(1, (3 - listed) * step.pages_per_chunk());
     }

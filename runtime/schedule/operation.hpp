@@ -17,11 +17,13 @@ namespace oomb::schedule {
 enum class Engine : std::uint8_t { kCompute, kHostToDevice, kDeviceToHost, kHost, kFile };
 inline constexpr int kEngines = 5;
 
-// The gradient stage runs each chunk forward again (unless what it needs was kept), then backward.
+// The gradient stage runs each chunk forward again (unless what it needs was kept), then backward. An evaluation has
+// kForward alone.
 enum class Phase : std::uint8_t { kFill, kForward, kBackward, kOptimizer };
 inline constexpr int kPhases = 4;
 
-// Kinds in the order of a step. "Linear" kinds are GEMMs; their backwards are two: by input and by weight.
+// Kinds in the order of a step, then those of an evaluation alone. "Linear" kinds are GEMMs; their backwards are two:
+// by input and by weight.
 #define OOMB_OPERATION_KINDS(X)                                      \
     X(kZeroGradients, "zero_gradients")                              \
     X(kLoadTokens, "load_tokens")                                    \
@@ -70,14 +72,17 @@ inline constexpr int kPhases = 4;
     X(kGradientNorm, "gradient_norm")                                \
     X(kFetchState, "fetch_state")                                    \
     X(kOptimizer, "optimizer")                                       \
-    X(kStoreState, "store_state")
+    X(kStoreState, "store_state")                                    \
+    X(kStoreLosses, "store_losses")                                  \
+    X(kPageMass, "page_mass")                                        \
+    X(kPageRecall, "page_recall")
 
 enum class Kind : std::uint8_t {
 #define OOMB_KIND(name, text) name,
     OOMB_OPERATION_KINDS(OOMB_KIND)
 #undef OOMB_KIND
 };
-inline constexpr int kKinds = static_cast<int>(Kind::kStoreState) + 1;
+inline constexpr int kKinds = static_cast<int>(Kind::kPageRecall) + 1;
 
 std::string_view name_of(Engine engine);
 std::string_view name_of(Phase phase);

@@ -116,6 +116,9 @@ void fetch_first_shards(const StepShape& step, std::int64_t layer, OperationSink
 }
 
 void generate_optimizer(const StepShape& step, OperationSink& sink) {
+    if (step.run().forward_only) {
+        return;
+    }
     Operation norm = make(Kind::kGradientNorm, 0, Engine::kCompute, ElementwiseCost{step.all_gradient_bytes()});
     norm.regions = {read(kGradients), write(kScalars)};
     if (step.vectors_apart()) {

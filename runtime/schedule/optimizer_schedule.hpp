@@ -44,7 +44,7 @@ OptimizerShards optimizer_shards(const StepShape& step);
 void fetch_first_shards(const StepShape& step, std::int64_t layer, OperationSink& sink);
 
 // Global gradient norm, then for each shard: fetch_state if its home is the host and it has not been fetched yet,
-// optimizer, store_state.
+// optimizer, store_state. Nothing in an evaluation.
 void generate_optimizer(const StepShape& step, OperationSink& sink);
 
 }  // namespace oomb::schedule

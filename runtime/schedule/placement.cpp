@@ -142,7 +142,9 @@ Plan Placement::plan_with(const StepShape& step, const Layout& layout, Homes hom
     const OptimizerShards shards = optimizer_shards(step);
     plan.resident_shards = shards.resident;
     plan.host_shards = shards.on_host();
-    plan.page_table_bytes = (2 * step.total_pages() + step.kept_chunks() * step.model().layers) * kPageRecord_bytes;
+    const std::int64_t classes = step.run().forward_only ? 1 : 2;  // K/V pages, and their gradients
+    plan.page_table_bytes =
+        (classes * step.total_pages() + step.kept_chunks() * step.model().layers) * kPageRecord_bytes;
     std::copy(std::begin(layout.bytes), std::end(layout.bytes), plan.arena_bytes);
     for (PoolPlan& pool : plan.pools) {
         std::int64_t& end = plan.arena_bytes[static_cast<int>(pool.tier)];

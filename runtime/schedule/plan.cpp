@@ -39,12 +39,19 @@ void check_coordinates(const StepShape& step) {
         fail<UsageError>("--window: {} windows of {} tokens, allowed are {}; take a larger --window", windows,
                          step.run().window_tokens, kMostHistoryParts);
     }
-    if (step.run().attention == AttentionMode::kTopK && !step.model().sliding_windows.empty()) {
+    const bool slides = !step.model().sliding_windows.empty();
+    if (has_page_lists(step.run().attention) && slides) {
         fail<UsageError>(
-            "--attention topk: layers of this model attend to a sliding window (config.json), which pages are not "
-            "selected from; take --attention dense or local");
+            "--attention {}: layers of this model attend to a sliding window (config.json), which pages are not "
+            "selected from; take --attention dense or local",
+            name_of(step.run().attention));
     }
-    if (step.run().sinks > 0 && !step.model().sliding_windows.empty()) {
+    if (step.measures_recall() && slides) {
+        fail<UsageError>(
+            "--recall: layers of this model attend to a sliding window (config.json), and measured is which share of "
+            "attention over the whole history pages cover; leave --recall out");
+    }
+    if (step.run().sinks > 0 && slides) {
         fail<UsageError>(
             "--sinks {}: layers of this model attend to a sliding window of their own (config.json), which has no "
             "sinks; leave --sinks out",
@@ -110,7 +117,7 @@ ContextLimit context_limit(const RunConfiguration& run) {
     if (!within_reach) {
         lower((1 + kMostHistoryParts * run.window_tokens / run.chunk_tokens) * run.chunk_tokens, "--window");
     }
-    if (run.attention == AttentionMode::kTopK && groups_of_full_chunk(step) > kMostHistoryParts) {
+    if (has_page_lists(run.attention) && groups_of_full_chunk(step) > kMostHistoryParts) {
         lower(step.first_listed_chunk() * run.chunk_tokens, "--page-tokens");
     }
     if (divide_up(run.chunk_tokens, run.logit_tile_tokens) > kMostParts) {

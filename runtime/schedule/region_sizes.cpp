@@ -1,5 +1,6 @@
 #include "runtime/schedule/region_sizes.hpp"
 
+#include "runtime/core/page_recall.hpp"
 #include "runtime/core/units.hpp"
 #include "runtime/schedule/generator.hpp"
 #include "runtime/schedule/key_parts.hpp"
@@ -63,7 +64,7 @@ AttentionScratch attention_scratch(const StepShape& step) {
     }
     scratch.forward_library = forward.take(scratch.forward_library_bytes);
     scratch.backward_library = backward.take(scratch.backward_library_bytes);
-    scratch.total_bytes = std::max(forward.end(), backward.end());
+    scratch.total_bytes = step.run().forward_only ? forward.end() : std::max(forward.end(), backward.end());
     return scratch;
 }
 
@@ -96,22 +97,48 @@ std::int64_t attention_scratch_bytes(const StepShape& step) {
     }
     const std::int64_t keys = longest_key_part(step);
     const std::int64_t tile = std::min(step.longest_chunk(), kCpuQueryTile);
-    return (4 * keys * model.kv_width() + 2 * tile * keys + 2 * tile) * step.accumulator_bytes();
+    return cpu_attention_elements(keys, model.kv_width(), tile, !step.run().forward_only) * step.accumulator_bytes();
 }
 
 namespace {
 
-void set_list_regions(const StepShape& step, RegionTable& table) {
+// Scores of pages by the means of their keys, and what is made of them: lists, or sums of recall.
+void set_score_regions(const StepShape& step, RegionTable& table) {
+    if (!step.needs_means()) {
+        return;
+    }
     const std::int64_t history = step.first_page(step.chunks() - 1);
     const std::int64_t query_pages = divide_up(step.longest_chunk(), step.run().page_tokens);
     const std::int64_t list_bytes = step.run().top_k * static_cast<std::int64_t>(sizeof(std::int32_t));
     const std::int64_t mean_bytes = step.model().kv_width() * step.compute_bytes();
+    const std::int64_t table_bytes = aligned(query_pages * history * step.accumulator_bytes());
     const auto layers = static_cast<std::int32_t>(step.model().layers);
     region_of(table, RegionName::kPageMeans) = {Tier::kHbm, aligned(history * mean_bytes), layers, 0};
-    region_of(table, RegionName::kPageScores) = {Tier::kHbm, aligned(query_pages * history * step.accumulator_bytes()),
-                                                 1, 0};
+    region_of(table, RegionName::kPageScores) = {Tier::kHbm, table_bytes, 1, 0};
+    if (step.measures_recall()) {
+        const auto sums = static_cast<std::int64_t>(step.run().recall_budgets.size() * sizeof(RecallSums));
+        region_of(table, RegionName::kPageMass) = {Tier::kHbm, table_bytes, 1, 0};
+        region_of(table, RegionName::kRecall) = {Tier::kHbm, aligned(step.model().layers * sums), 1, 0};
+        return;
+    }
     region_of(table, RegionName::kSelectedPages) = {Tier::kHbm, aligned(query_pages * list_bytes), 1, 0};
     region_of(table, RegionName::kHostPageLists) = {Tier::kHost, aligned(step.listed_pages() * list_bytes), layers, 0};
+}
+
+// What only the gradient phase and the optimizer use, or only an evaluation.
+void leave_out_unused(const StepShape& step, RegionTable& table) {
+    using enum RegionName;
+    const auto drop = [&](std::initializer_list<RegionName> names) {
+        for (const RegionName name : names) {
+            region_of(table, name) = {};
+        }
+    };
+    if (step.run().forward_only) {
+        drop({kGradients, kVectorGradients, kFfnGradient, kStreamGradient, kNormedGradient, kOutputGradient, kDelta,
+              kQueryGradient});
+    } else {
+        drop({kTokenLosses, kHostLosses});
+    }
 }
 
 }  // namespace
@@ -164,9 +191,10 @@ RegionTable region_sizes(const StepShape& step) {
     set(kQueryGradient, query * sum);
     set(kWorkspace, workspace(step).total_bytes);
     set(kScalars, 4 * static_cast<std::int64_t>(sizeof(double)));
-    if (step.selects()) {
-        set_list_regions(step, table);
-    }
+    set(kTokenLosses, rows * sum);
+    set(kHostLosses, step.tokens() * sum, 1, Tier::kHost);
+    set_score_regions(step, table);
+    leave_out_unused(step, table);
     set(kHostTokens, 2 * step.tokens() * static_cast<std::int64_t>(sizeof(std::int32_t)), 1, Tier::kHost);
     if (shards.on_host() > 0) {
         set(kOptimizerShard, shards.slot_bytes(), static_cast<std::int32_t>(shards.ring_slots()));

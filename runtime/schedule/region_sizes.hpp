@@ -14,10 +14,15 @@ RegionTable region_sizes(const StepShape& step);
 inline constexpr std::int64_t kCpuQueryTile = 256;
 
 // Workspace of one attention operation over the longest window.
-// CPU: K, V and their gradients of the window side by side, scores and their gradients of one head and query tile; in
-// bf16 the output of the window before it is rounded.
+// CPU: K, V and their gradients of the window side by side, scores and their gradients of one head and query tile; an
+// evaluation has no gradients; in bf16 the output of the window before it is rounded.
 // CUDA: AttentionScratch.
 std::int64_t attention_scratch_bytes(const StepShape& step);
+// Elements of it in fp32 and fp64 on the CPU, for an operation with `tile` queries at a time over `keys`.
+constexpr std::int64_t cpu_attention_elements(std::int64_t keys, std::int64_t kv_width, std::int64_t tile,
+                                              bool backward) {
+    return (backward ? 2 : 1) * (2 * keys * kv_width + tile * keys) + 2 * tile;
+}
 
 // Parts of the attention scratch on CUDA, as byte offsets from its start. Forward and backward share the bytes.
 // Pages of a window are gathered to contiguous rows unless they lie in order.

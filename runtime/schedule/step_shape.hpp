@@ -46,13 +46,15 @@ class StepShape {
         return window < tokens() ? window : 0;
     }
 
-    // Top-K. A chunk with more than K pages before it has lists: of each of its query pages the pages that it attends
-    // to.
+    // Top-K and random. A chunk with more than K pages before it has lists: of each of its query pages the pages that
+    // it attends to.
     std::int64_t first_listed_chunk() const { return run_.top_k / pages_per_chunk() + 1; }
-    bool has_lists(std::int64_t chunk) const {
-        return run_.attention == AttentionMode::kTopK && chunk >= first_listed_chunk();
-    }
+    bool has_lists(std::int64_t chunk) const { return has_page_lists(run_.attention) && chunk >= first_listed_chunk(); }
     bool selects() const { return has_lists(chunks() - 1); }
+    // The lists are made from scores, which need the means of the pages' keys; random ones are drawn by whoever issues.
+    bool scores_lists(std::int64_t chunk) const { return run_.attention == AttentionMode::kTopK && has_lists(chunk); }
+    bool measures_recall() const { return !run_.recall_budgets.empty() && chunks() > 1; }
+    bool needs_means() const { return scores_lists(chunks() - 1) || measures_recall(); }
     std::int64_t first_listed_page() const { return first_page(first_listed_chunk()); }
     std::int64_t listed_pages() const { return selects() ? pages() - first_listed_page() : 0; }  // per layer
     std::int64_t list_tokens() const { return run_.top_k * run_.page_tokens; }
@@ -83,7 +85,9 @@ class StepShape {
     std::int64_t vector_gradient_bytes() const {
         return vectors_apart() ? model_.vector_parameters() * accumulator_bytes() : 0;
     }
-    std::int64_t all_gradient_bytes() const { return model_.parameters() * gradient_bytes() + vector_gradient_bytes(); }
+    std::int64_t all_gradient_bytes() const {
+        return run_.forward_only ? 0 : model_.parameters() * gradient_bytes() + vector_gradient_bytes();
+    }
     std::int64_t qkv_width() const { return model_.query_width() + 2 * model_.kv_width(); }
 
     // K and V planes of one page.

@@ -66,9 +66,11 @@ ExitCode print(const FitFlags& fit_flags, const Call& call) {
     }
     call.out << render_plan(plan, model_name(flags.model), limits, time);
     if (excesses.empty()) {
-        const bool has_no_kernels = run.attention == AttentionMode::kTopK && run.device == DeviceKind::kCuda;
+        const bool has_no_kernels = has_page_lists(run.attention) && run.device == DeviceKind::kCuda;
         call.out << fmt::format("\ntrain with it: {}\n{}", train_command(all_flags, run),
-                                has_no_kernels ? "(oomb-train has no GPU kernels for --attention topk yet)\n" : "");
+                                has_no_kernels ? fmt::format("(oomb-train has no GPU kernels for --attention {} yet)\n",
+                                                             name_of(run.attention))
+                                               : "");
     }
     if (!all_flags.json_path.empty()) {
         write_text_file(all_flags.json_path, plan_json(plan, prediction));

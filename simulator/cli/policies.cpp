@@ -115,14 +115,14 @@ ExitCode run(const PlanFlags& flags, const Call& call) {
                     model_name(flags.run.model), format_count(plan.run.context_tokens),
                     format_count(plan.resident_pages / plan.model.layers),
                     format_count(schedule::StepShape(plan.model, plan.run).pages()))
-             << (selects ? fmt::format("page lists: {}\n", lists.text()) : "") << "\n"
+             << (selects ? fmt::format("page lists: {}\n", lists.text(plan.run.attention)) : "") << "\n"
              << table(rows)
              << fmt::format(
                     "  (pages: fetched from the host; hits: of those asked for, already in the ring. To the "
                     "host go {} with every policy.)\n",
                     format_bytes_short(rows.front().written_bytes()));
-    write_json(flags.json_path,
-               json_of(rows, "oomb-plan policies " + as_typed(flags.run), selects ? lists.text() : ""));
+    write_json(flags.json_path, json_of(rows, "oomb-plan policies " + as_typed(flags.run),
+                                        selects ? lists.text(plan.run.attention) : ""));
     finish(call.out);
     return ExitCode::kDone;
 }

@@ -97,7 +97,8 @@ RunFlags read_flags(const JsonNode& run) {
     flags.window = tokens("window_tokens");
     flags.logit_tile = tokens("logit_tile_tokens");
     flags.attention = run.at("attention").as_string();
-    flags.top_k = flags.attention == "topk" ? std::to_string(run.at("top_k").as_integer(1)) : "";
+    const bool has_lists = flags.attention == "topk" || flags.attention == "random";
+    flags.top_k = has_lists ? std::to_string(run.at("top_k").as_integer(1)) : "";
     if (flags.attention == "local") {
         flags.local_window = tokens("local_window");
         const bool has_sinks = run.at("sinks").as_integer(0) > 0;

@@ -62,6 +62,27 @@ TEST_CASE_TEMPLATE("cross entropy in tiles, with ignored targets", Set, OOMB_KER
     }
 }
 
+TEST_CASE_TEMPLATE("losses alone have the same bits, and the logits stay", Set, OOMB_KERNEL_SETS) {
+    using T = typename Set::Storage;
+    using A = Accumulator<T>;
+    const std::vector<std::int32_t> target_values{0, 2999, kIgnoredTarget, 17};
+    const auto values = random_values<T>(4 * 3000, 1, 3.0);
+    const Outcome expected = run<Set>(values, target_values, 4, 0.125);
+    typename Set::template Buffer<T> logits(narrow<T>(values));
+    typename Set::template Buffer<std::int32_t> targets(target_values);
+    typename Set::template Buffer<A> row_losses(std::vector<A>(4, A(7)));
+    const CrossEntropySum sums = Set::cross_entropy({.logits = logits.data(),
+                                                     .targets = targets.data(),
+                                                     .row_losses = row_losses.data(),
+                                                     .rows = 4,
+                                                     .vocab = 3000,
+                                                     .losses_only = true});
+    CHECK(sums.loss == expected.loss);
+    CHECK(sums.valid_targets == 3);
+    CHECK(widen(row_losses.values()) == expected.row_losses);
+    CHECK(widen(logits.values()) == values);
+}
+
 TEST_CASE_TEMPLATE("every row ignored", Set, OOMB_KERNEL_SETS) {
     const auto outcome = run<Set>({kNan, 1, 2, kInf}, {kIgnoredTarget, kIgnoredTarget}, 2, 1.0);
     CHECK(outcome.loss == 0);

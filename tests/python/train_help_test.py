@@ -1,5 +1,7 @@
-"""What oomb-train says of itself, compared with tests/golden/oomb-train-help.txt. After a change that is meant:
+"""What oomb-train says of itself, compared with tests/golden/oomb-train-help.txt and oomb-train-eval-help.txt. After a
+change that is meant:
     build/bin/oomb-train --help > tests/golden/oomb-train-help.txt
+    build/bin/oomb-train eval --help > tests/golden/oomb-train-eval-help.txt
 """
 
 import subprocess
@@ -16,6 +18,13 @@ def test_help(program):
     result = call(program, "--help")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == (GOLDEN / "oomb-train-help.txt").read_text()
+
+
+def test_help_of_eval(program):
+    result = call(program, "eval", "--help")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == (GOLDEN / "oomb-train-eval-help.txt").read_text()
+    assert all(len(line) <= 119 for line in result.stdout.splitlines())
 
 
 def test_version(program):

@@ -128,8 +128,9 @@ TEST_CASE("FLOPs of all matrix products") {
 
 TEST_CASE("FLOPs of a step from its shape are those of its list") {
     RandomSteps random(13, {.top_k = true, .local = true});
-    for (int i = 0; i < 500; ++i) {
-        const RandomStep step = random.next();
+    RandomSteps evaluations(14, {.top_k = true, .local = true, .evaluates = true});
+    for (int i = 0; i < 800; ++i) {
+        const RandomStep step = i < 500 ? random.next() : evaluations.next();
         double listed = 0;
         for (const Operation& operation : operations_of(step.model, step.run)) {
             listed += schedule::flops_of(operation.cost);

@@ -132,10 +132,20 @@ TEST_CASE("lives, slots and bytes of random steps with sliding windows") {
     }
 }
 
+TEST_CASE("lives, slots and bytes of random evaluations") {
+    for (const bool top_k : {false, true}) {
+        RandomSteps random(2029, {.top_k = top_k, .local = !top_k, .evaluates = true});
+        for (int i = 0; i < 200; ++i) {
+            check_step(random.next(), 1);
+        }
+    }
+}
+
 TEST_CASE("a shorter sequence finds no regions live together that the plan lets share bytes") {
     RandomSteps random(2025, {.chunks = 8, .pages_per_chunk = 3, .top_k = true, .local = true});
-    for (int i = 0; i < 400; ++i) {
-        RandomStep step = random.next();
+    RandomSteps evaluations(2028, {.chunks = 8, .pages_per_chunk = 3, .top_k = true, .local = true, .evaluates = true});
+    for (int i = 0; i < 600; ++i) {
+        RandomStep step = i < 400 ? random.next() : evaluations.next();
         const Interference planned = schedule::interference_of(schedule::StepShape(step.model, step.run));
         CAPTURE(to_json(schedule::make_plan(step.model, step.run)));
         step.run.context_tokens = random.between(1, step.run.context_tokens);

@@ -15,7 +15,7 @@ using schedule::pack;
 using schedule::Phase;
 using schedule::unpack;
 
-constexpr auto kLastKind = Kind::kStoreState;
+constexpr auto kLastKind = Kind::kPageRecall;
 
 TEST_CASE("packing keeps every coordinate, up to the largest of each") {
     const OperationId largest{.sequence = 4095,

@@ -25,6 +25,7 @@ struct RandomLimits {
     bool any_device = true;  // else the CPU
     bool top_k = false;      // half of the runs attend to top-K pages
     bool local = false;      // of the others half to a sliding window, of the run, the model or both
+    bool evaluates = false;  // forward only; then a third of the runs attend to random pages, or measure recall
 };
 
 class RandomSteps {
@@ -33,7 +34,7 @@ class RandomSteps {
 
     RandomStep next() {
         RandomStep step{model(), run()};
-        if (limits_.local && step.run.attention == AttentionMode::kDense && coin()) {
+        if (limits_.local && step.run.attention == AttentionMode::kDense && step.run.recall_budgets.empty() && coin()) {
             add_windows(step);
         }
         if (step.run.offload == Offload::kHost) {
@@ -88,6 +89,10 @@ class RandomSteps {
             run.attention = AttentionMode::kTopK;
             run.top_k = between(1, run.window_tokens / run.page_tokens);
         }
+        if (limits_.evaluates) {
+            make_evaluation(run);
+            return run;
+        }
         run.device = limits_.any_device && coin() ? DeviceKind::kCuda : DeviceKind::kCpu;
         if (run.accumulator == DType::kF32 && coin()) {
             run.compute = DType::kBF16;
@@ -95,6 +100,21 @@ class RandomSteps {
             run.split_masters = coin();
         }
         return run;
+    }
+
+    void make_evaluation(RunConfiguration& run) {
+        run.forward_only = true;
+        run.keep = Keep::kNone;
+        run.held_chunks = {};
+        run.optimizer = false;
+        if (run.attention == AttentionMode::kTopK) {
+            run.attention = coin() ? AttentionMode::kRandom : AttentionMode::kTopK;
+        } else if (coin()) {
+            run.recall_budgets = {1, between(2, 4)};
+        }
+        if (run.compute == DType::kF32 && coin()) {
+            run.compute = DType::kBF16;
+        }
     }
 
     // None for a third of the runs, all for another.

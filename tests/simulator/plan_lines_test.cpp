@@ -40,6 +40,15 @@ std::vector<RunConfiguration> runs() {
                 run.attention = AttentionMode::kTopK;
                 run.top_k = 20;
                 list.push_back(run);
+                run.forward_only = true;
+                run.optimizer = false;
+                run.keep = Keep::kNone;
+                run.held_chunks = {};
+                list.push_back(run);
+                run.attention = AttentionMode::kDense;
+                run.top_k = 0;
+                run.recall_budgets = {1, 4};
+                list.push_back(run);
             }
         }
     }

@@ -2,32 +2,32 @@
 
 #include <fmt/format.h>
 
-#include <csignal>
 #include <cstdio>
 #include <functional>
 #include <iostream>
+#include <string_view>
 
 #include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
 #include "runtime/flags/run_flags.hpp"
 #include "simulator/explain.hpp"
 #include "simulator/render.hpp"
+#include "trainer/cli/program.hpp"
+#include "trainer/cli/run_eval.hpp"
 #include "trainer/cli/train_plan.hpp"
-#include "trainer/cpu/make_cpu_backend.hpp"
 #include "trainer/run/run_inputs.hpp"
 #ifdef OOMB_HAVE_CUDA
 #include "profiler/record/session.hpp"
 #include "runtime/core/version.hpp"
-#include "trainer/cuda/make_cuda_backend.hpp"
 #endif
 
 namespace oomb::trainer {
 namespace {
 
-constexpr const char* kProgram = "oomb-train";
 constexpr const char* kDescription =
     "Trains a Hugging Face model on long sequences, chunk by chunk: activation memory does not grow with the context,\n"
-    "K/V and their gradients lie in pages, and the gradients are those of ordinary training.";
+    "K/V and their gradients lie in pages, and the gradients are those of ordinary training.\n"
+    "oomb-train eval [flags] measures the loss of a model by position instead; oomb-train eval --help lists its flags.";
 constexpr const char* kFooter =
     "Tokens: K is 1,024, M is 1,048,576. Sizes: KiB, MiB, GiB, TiB are powers of 1024; KB, MB, GB, TB powers of 1000.\n"
     "SIGINT and SIGTERM end the run after its last complete step; --out is written then, too.\n"
@@ -38,22 +38,6 @@ constexpr const char* kFooter =
     "  python tools/tokenize.py --model smollm2 --out data.npy text/\n"
     "  oomb-train --model smollm2 --data data.npy --context 2K --chunk 256 --steps 100 --learning-rate 1e-4 --out "
     "tuned\n";
-
-std::atomic<bool> stop_requested{false};
-
-// The first signal asks for an orderly end, the second one ends the program at once.
-void on_signal(int signal) {
-    stop_requested = true;
-    std::signal(signal, SIG_DFL);
-}
-
-std::string join(int argc, const char* const* argv) {
-    std::string text;
-    for (int i = 0; i < argc; ++i) {
-        text += (i > 0 ? " " : "") + std::string(argv[i]);
-    }
-    return text;
-}
 
 // Runs the training, recorded where that is asked for. A recording that fails in the middle ends alone: its failure is
 // told when the training is done.
@@ -74,32 +58,9 @@ void run_recorded([[maybe_unused]] const TrainFlags& flags, [[maybe_unused]] con
     run();
 }
 
-std::unique_ptr<Backend> make_backend(const schedule::Plan& plan, [[maybe_unused]] int threads) {
-#ifdef OOMB_HAVE_CUDA
-    if (plan.run.device == DeviceKind::kCuda) {
-        const auto show = [](std::string_view what, const std::string& done, const std::string& total, bool ended) {
-            std::fputs(fmt::format("\r{}: {} of {}{}", what, done, total, ended ? "\n" : "").c_str(), stderr);
-        };
-        StartProgress progress;
-        progress.reserving = [show](std::int64_t done, std::int64_t total) {
-            show("reserving host memory", format_bytes_short(done), format_bytes_short(total), done == total);
-        };
-        progress.preparing = [show](std::int64_t done, std::int64_t total) {
-            show("preparing shapes of operations", format_count(done), format_count(total), done == total);
-        };
-        return make_cuda_backend(plan, std::move(progress));
-    }
-#endif
-    return make_cpu_backend(plan, threads);
-}
-
 // The tiers by the names and with the peaks of the plan.
 void print_start(const TrainPlan& asked) {
-    const auto tier = [&](Tier one) {
-        return fmt::format("{} {}", simulator::tier_title(asked.plan.run.device, one),
-                           format_bytes(asked.plan.peak_bytes(one)));
-    };
-    std::fputs(fmt::format("plan: {}, {}\n", tier(Tier::kHbm), tier(Tier::kHost)).c_str(), stderr);
+    std::fputs(peaks_text(asked.plan).c_str(), stderr);
     if (asked.plan.run.device == DeviceKind::kCuda && !asked.prediction) {
         std::fputs(fmt::format("note: no time is predicted: {}\n", asked.not_predicted).c_str(), stderr);
     }
@@ -126,13 +87,11 @@ ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::st
         return ExitCode::kDone;
     }
     print_start(asked);
-    std::signal(SIGINT, on_signal);
-    std::signal(SIGTERM, on_signal);
+    const std::atomic<bool>& stop = stop_on_signals();
     run_recorded(flags, command, [&] {
         run_training(
             asked.options, asked.plan,
-            [&](const schedule::Plan& plan) { return make_backend(plan, static_cast<int>(asked.options.threads)); },
-            stop_requested, stderr);
+            [&](const schedule::Plan& plan) { return make_backend(plan, asked.options.threads); }, stop, stderr);
     });
     return ExitCode::kDone;
 }
@@ -140,6 +99,9 @@ ExitCode train(const RunFlags& run_flags, const TrainFlags& flags, const std::st
 }  // namespace
 
 int run_train(int argc, const char* const* argv) {
+    if (argc > 1 && std::string_view(argv[1]) == "eval") {
+        return run_eval(argc, argv);
+    }
     const ExitCode code = run_guarded(kProgram, std::cerr, [&] {
         CLI::App app(kDescription, kProgram);
         RunFlags run_flags;
@@ -152,7 +114,7 @@ int run_train(int argc, const char* const* argv) {
             return *end;
         }
         refuse_unused_optimizer_flags(app, run_flags.no_optimizer);
-        return train(run_flags, flags, join(argc, argv));
+        return train(run_flags, flags, command_of(argc, argv));
     });
     return static_cast<int>(code);
 }

@@ -128,7 +128,7 @@ void add_train_flags(CLI::App& app, TrainFlags& flags) {
            "--synthetic", options.synthetic,
            "to measure: random weights and uniformly random tokens, no --data; --model may be a config file alone")
         ->group("Run");
-    app.add_option("--seed", options.seed, "of random weights and random tokens")
+    app.add_option("--seed", options.seed, "of random weights, random tokens and --attention random")
         ->type_name("N")
         ->capture_default_str()
         ->group("Run");

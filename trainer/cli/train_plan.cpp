@@ -8,42 +8,13 @@
 #include "simulator/remarks.hpp"
 #include "simulator/search.hpp"
 #include "simulator/time_report.hpp"
+#include "trainer/cli/program.hpp"
 #ifdef OOMB_HAVE_CUDA
 #include "runtime/device/device_info.hpp"
 #endif
 
 namespace oomb::trainer {
 namespace {
-
-// `plans_only`: of what a run needs the build is not asked for.
-void check_device(const RunConfiguration& run, [[maybe_unused]] bool plans_only) {
-    if (run.device == DeviceKind::kCuda) {
-        if (run.attention == AttentionMode::kTopK) {
-            fail<UsageError>(
-                "--attention topk with --device cuda: its GPU kernels do not exist yet; take --device cpu, or "
-                "--attention dense");
-        }
-        if (run.sinks > 0 && run.local_window < run.chunk_tokens) {
-            fail<UsageError>(
-                "--sinks {} with --local-window {} below --chunk {} and --device cuda: chunks whose first tokens are "
-                "sinks to the rest of them are not computed there; take --local-window {} or more, a smaller --chunk, "
-                "or --device cpu",
-                run.sinks, run.local_window, run.chunk_tokens, run.chunk_tokens);
-        }
-#ifndef OOMB_HAVE_CUDA
-        constexpr const char* kNoCuda =
-            "--device cuda: this oomb-train was built without CUDA; build it where the CUDA toolkit is (cmake --preset "
-            "cuda), or take --device cpu";
-        if (!plans_only) {
-            fail<UnsupportedError>("{}", kNoCuda);
-        }
-        std::fputs(fmt::format("note: {}\n", kNoCuda).c_str(), stderr);
-#endif
-        if (run.compute == DType::kF64) {
-            fail<UsageError>("--dtype fp64: the oracle mode runs with --device cpu; on cuda allowed is bf16 or fp32");
-        }
-    }
-}
 
 // What the driver calls the first GPU; empty where there is none.
 std::string name_of_gpu() {
@@ -101,7 +72,8 @@ PredictedStep step_of(const simulator::Prediction& one, std::int64_t sequences) 
 TrainPlan train_plan_of(RunFlags run_flags, const TrainFlags& flags, const std::string& command) {
     const Machine machine = machine_of(flags.hardware, run_flags.device);
     take_budgets_of(machine.hardware, run_flags);
-    const RunConfiguration run = to_run_configuration(run_flags);
+    RunConfiguration run = to_run_configuration(run_flags);
+    run.page_seed = flags.options.seed;
     check_device(run, flags.dry_run);
     if (!flags.profile.empty() && run.device != DeviceKind::kCuda) {
         fail<UsageError>("--profile records a GPU, found --device cpu; --trace FILE times operations on both");

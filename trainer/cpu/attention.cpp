@@ -34,24 +34,23 @@ std::vector<E> of_block(const std::vector<E>& of_grant, const AttentionBlock& bl
     return chosen;
 }
 
-// Parts of the attention scratch region; attention_scratch_bytes() is their sum.
+// Parts of the attention scratch region; cpu_attention_elements() is their sum.
 template <class T>
 struct Scratch {
-    T *k, *v, *dk, *dv;     // [keys, kv_heads, head_dim]
-    T *scores, *gradients;  // [query tile, keys]
-    T *row_max, *row_sum;   // [query tile]
+    T *k, *v;              // [keys, kv_heads, head_dim]
+    T* scores;             // [query tile, keys]
+    T *row_max, *row_sum;  // [query tile]
+    T *dk, *dv;            // backward: as k
+    T* gradients;          // backward: as scores
 
     Scratch(T* start, std::int64_t keys, std::int64_t kv_width, std::int64_t tile) {
-        T** const parts[] = {&k, &v, &dk, &dv, &scores, &gradients, &row_max, &row_sum};
+        T** const parts[] = {&k, &v, &scores, &row_max, &row_sum, &dk, &dv, &gradients};
         const std::int64_t page = keys * kv_width, score = tile * keys;
-        const std::int64_t sizes[] = {page, page, page, page, score, score, tile, tile};
+        const std::int64_t sizes[] = {page, page, score, tile, tile, page, page, score};
         for (std::size_t i = 0; i < std::size(parts); ++i) {
             *parts[i] = start;
             start += sizes[i];
         }
-    }
-    static std::int64_t elements(std::int64_t keys, std::int64_t kv_width, std::int64_t tile) {
-        return 4 * keys * kv_width + 2 * tile * keys + 2 * tile;
     }
 };
 
@@ -166,7 +165,8 @@ void CpuBackend<T>::attend_by_library(const Issued& issued) {
     T* out = memory_.template write<T>(issued, whole ? kOutputSum : kOutputPart, cost.queries * width);
     T* lse = memory_.template write<T>(issued, whole ? kLogSumExp : kLogSumExpPart, cost.queries * cost.query_heads);
     const Scratch<T> scratch(
-        memory_.template write<T>(issued, kAttentionScratch, Scratch<T>::elements(cost.keys, kv_width, tile_rows)),
+        memory_.template write<T>(issued, kAttentionScratch,
+                                  schedule::cpu_attention_elements(cost.keys, kv_width, tile_rows, false)),
         cost.keys, kv_width, tile_rows);
     const double scale = scale_of(cost);
 
@@ -210,7 +210,8 @@ void CpuBackend<T>::backward_by_library(const Issued& issued) {
     const T* delta = memory_.template read<T>(issued, kDelta, rows_end * heads) + before * heads;
     T* query_gradient = memory_.template write<T>(issued, kQueryGradient, rows_end * width) + before * width;
     const Scratch<T> scratch(
-        memory_.template write<T>(issued, kAttentionScratch, Scratch<T>::elements(cost.keys, kv_width, tile_rows)),
+        memory_.template write<T>(issued, kAttentionScratch,
+                                  schedule::cpu_attention_elements(cost.keys, kv_width, tile_rows, true)),
         cost.keys, kv_width, tile_rows);
     if (issued.operation.id.part == 0 || cost.listed) {  // the first to meet these rows
         std::fill_n(query_gradient, cost.queries * width, T{0});

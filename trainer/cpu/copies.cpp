@@ -78,11 +78,19 @@ void CpuBackend<T>::copy_state(const Issued& issued) {
                 memory_.template write<std::byte>(issued, to, bytes));
 }
 
+template <class T>
+void CpuBackend<T>::store_losses(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows, first = issued.operation.first_row;
+    std::copy_n(memory_.template read<A>(issued, kTokenLosses, rows), rows,
+                memory_.template write<A>(issued, kHostLosses, first + rows) + first);
+}
+
 #define OOMB_COPIES(T)                                           \
     template void CpuBackend<T>::load_tokens(const Issued&);     \
     template void CpuBackend<T>::copy_pages(const Issued&);      \
     template void CpuBackend<T>::copy_activation(const Issued&); \
-    template void CpuBackend<T>::copy_state(const Issued&);
+    template void CpuBackend<T>::copy_state(const Issued&);      \
+    template void CpuBackend<T>::store_losses(const Issued&);
 OOMB_COPIES(BFloat16)
 OOMB_COPIES(float)
 OOMB_COPIES(double)

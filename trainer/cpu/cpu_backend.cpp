@@ -174,6 +174,33 @@ StepSums CpuBackend<T>::sums() const {
 }
 
 template <class T>
+std::vector<double> CpuBackend<T>::token_losses(std::int64_t tokens) const {
+    const A* losses = memory_.template idle<A>(RegionName::kHostLosses);
+    return {losses, losses + tokens};
+}
+
+template <class T>
+std::vector<RecallSums> CpuBackend<T>::recall() const {
+    const auto* sums = memory_.template idle<RecallSums>(RegionName::kRecall);
+    return {sums, sums + model_.layers * plan_.run.recall_budgets.size()};
+}
+
+template <class T>
+void CpuBackend<T>::read_kv_gradients(const schedule::Operation& operation, std::vector<float>& keys,
+                                      std::vector<float>& values) {
+    const std::int64_t query = model_.query_width(), width = model_.kv_width(), stride = query + 2 * width;
+    const T* qkv = memory_.template idle<T>(RegionName::kQkv);
+    keys.clear();
+    values.clear();
+    for (std::int64_t row = 0; row < operation.rows; ++row) {
+        const T* key = qkv + row * stride + query;
+        const auto narrow = [](T value) { return static_cast<float>(value); };
+        std::transform(key, key + width, std::back_inserter(keys), narrow);
+        std::transform(key + width, key + 2 * width, std::back_inserter(values), narrow);
+    }
+}
+
+template <class T>
 NonFinite CpuBackend<T>::find_non_finite() const {
     const auto start = [&]<class E>(const GradientPlace& place) { return memory_.template idle<E>(place.region); };
     const auto& parameters = layout_.parameters();
@@ -189,7 +216,8 @@ NonFinite CpuBackend<T>::find_non_finite() const {
         return kernels::cpu::find_non_finite(memory_.template idle<T>(RegionName::kWeights) + layout_.offset(i),
                                              parameters[i].elements);
     });
-    return !in_weights.tensor.empty() ? in_weights : search("gradient of", [&](std::size_t i) {
+    const bool ends = !in_weights.tensor.empty() || gradient_places_.none();
+    return ends ? in_weights : search("gradient of", [&](std::size_t i) {
         return visit_gradient<T>(gradient_places_.of(i), start, [&](const auto* values) {
             return kernels::cpu::find_non_finite(values, parameters[i].elements);
         });

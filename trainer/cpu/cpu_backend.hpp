@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 
+#include "kernels/page_selection.hpp"
 #include "runtime/paging/page_view.hpp"
 #include "trainer/cpu/cpu_memory.hpp"
 #include "trainer/cpu/libtorch_memory.hpp"
@@ -46,6 +47,10 @@ class CpuBackend : public Backend {
     void set_step(const StepSettings& settings) override { settings_ = settings; }
     void set_sequence(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets) override;
     StepSums sums() const override;
+    std::vector<double> token_losses(std::int64_t tokens) const override;
+    std::vector<RecallSums> recall() const override;
+    void read_kv_gradients(const schedule::Operation& operation, std::vector<float>& keys,
+                           std::vector<float>& values) override;
     NonFinite find_non_finite() const override;
     double phase_seconds(schedule::Phase phase) const override { return phase_seconds_[static_cast<int>(phase)]; }
     CopyTotals copied(schedule::Engine engine) const override { return copied_[static_cast<int>(engine)]; }
@@ -121,11 +126,17 @@ class CpuBackend : public Backend {
     void select_pages(const Issued& issued);
     void store_lists(const Issued& issued);
 
+    // page_recall.cpp
+    void page_mass(const Issued& issued);
+    void mass_by_library(const kernels::PageMass<T>& args, T* scratch);
+    void page_recall(const Issued& issued);
+
     // copies.cpp
     void load_tokens(const Issued& issued);
     void copy_pages(const Issued& issued);
     void copy_activation(const Issued& issued);
     void copy_state(const Issued& issued);
+    void store_losses(const Issued& issued);
 
     const T* weight(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
     // visit(pointer to its first element), in the type in which it is stored.

@@ -20,6 +20,7 @@ constexpr std::int64_t kScalarCount = 3;  // loss sum, valid targets, sum of squ
 
 }  // namespace
 
+// And the sums that a step or an evaluation adds to.
 template <class T>
 void CpuBackend<T>::zero_gradients(const Issued& issued) {
     const auto start = [&]<class E>(const GradientPlace& place) {
@@ -29,6 +30,11 @@ void CpuBackend<T>::zero_gradients(const Issued& issued) {
         visit_gradient<T>(region, start, [&]<class E>(E* values) { std::fill_n(values, region.region_elements, E{}); });
     });
     std::fill_n(memory_.template write<double>(issued, kScalars, kScalarCount), kScalarCount, 0.0);
+    const auto& regions = issued.operation.regions;
+    if (std::any_of(regions.begin(), regions.end(), [](const auto& use) { return use.region == kRecall; })) {
+        const auto count = static_cast<std::int64_t>(model_.layers * plan_.run.recall_budgets.size());
+        std::fill_n(memory_.template write<RecallSums>(issued, kRecall, count), count, RecallSums{});
+    }
 }
 
 template <class T>
@@ -119,13 +125,18 @@ template <class T>
 void CpuBackend<T>::cross_entropy(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, first = row_in_chunk(issued);
     const std::int64_t chunk_rows = std::min(plan_.run.chunk_tokens, plan_.run.context_tokens);
+    const bool losses_only = plan_.run.forward_only;
+    const std::int64_t logits = rows * model_.vocab;
     const auto sum = kernels::cpu::cross_entropy<T>(
-        {.logits = memory_.template write<T>(issued, kLogits, rows * model_.vocab),
+        {.logits = losses_only ? const_cast<T*>(memory_.template read<T>(issued, kLogits, logits))
+                               : memory_.template write<T>(issued, kLogits, logits),
          .targets =
              memory_.template read<std::int32_t>(issued, kTokens, chunk_rows + first + rows) + chunk_rows + first,
+         .row_losses = losses_only ? memory_.template write<A>(issued, kTokenLosses, first + rows) + first : nullptr,
          .rows = rows,
          .vocab = model_.vocab,
-         .scale = settings_.loss_scale});
+         .scale = settings_.loss_scale,
+         .losses_only = losses_only});
     auto* scalars = memory_.template write<double>(issued, kScalars, kScalarCount);
     scalars[0] += sum.loss;
     scalars[1] += static_cast<double>(sum.valid_targets);

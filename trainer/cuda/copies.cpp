@@ -113,11 +113,24 @@ void CudaBackend<T>::copy_state(const Issued& issued) {
     streams_->copy(direction_of(issued), copies_);
 }
 
+template <class T>
+void CudaBackend<T>::store_losses(const Issued& issued) {
+    const std::int64_t rows = issued.operation.rows, first = issued.operation.first_row;
+    const A* chunk = memory_->read<A>(issued, kTokenLosses, rows);
+    const A* home = memory_->write<A>(issued, kHostLosses, first + rows) + first;
+    copies_.clear();
+    append(copies_, reinterpret_cast<const std::byte*>(home) - memory_->arena(Tier::kHost),
+           reinterpret_cast<const std::byte*>(chunk) - memory_->arena(Tier::kHbm),
+           rows * static_cast<std::int64_t>(sizeof(A)));
+    streams_->copy(direction_of(issued), copies_);
+}
+
 #define OOMB_COPIES(T)                                            \
     template void CudaBackend<T>::load_tokens(const Issued&);     \
     template void CudaBackend<T>::copy_pages(const Issued&);      \
     template void CudaBackend<T>::copy_activation(const Issued&); \
-    template void CudaBackend<T>::copy_state(const Issued&);
+    template void CudaBackend<T>::copy_state(const Issued&);      \
+    template void CudaBackend<T>::store_losses(const Issued&);
 OOMB_COPIES(BFloat16)
 OOMB_COPIES(float)
 

@@ -317,6 +317,12 @@ StepSums CudaBackend<T>::sums() const {
 }
 
 template <class T>
+std::vector<double> CudaBackend<T>::token_losses(std::int64_t tokens) const {
+    const A* losses = memory_->idle<A>(RegionName::kHostLosses);
+    return {losses, losses + tokens};
+}
+
+template <class T>
 NonFinite CudaBackend<T>::find_non_finite() const {
     auto* found = &memory_->idle<Scalars>(RegionName::kScalars)->non_finite_index;
     const auto find = [&](const auto* values, const char* what, const ParameterInfo& parameter) -> NonFinite {
@@ -338,7 +344,8 @@ NonFinite CudaBackend<T>::find_non_finite() const {
     const NonFinite in_weights = search([&](std::size_t i, const ParameterInfo& parameter) {
         return find(memory_->idle<T>(RegionName::kWeights) + layout_.offset(i), "weight", parameter);
     });
-    return !in_weights.tensor.empty() ? in_weights : search([&](std::size_t i, const ParameterInfo& parameter) {
+    const bool ends = !in_weights.tensor.empty() || gradient_places_.none();
+    return ends ? in_weights : search([&](std::size_t i, const ParameterInfo& parameter) {
         return visit_gradient<T>(gradient_places_.of(i), start,
                                  [&](const auto* values) { return find(values, "gradient of", parameter); });
     });

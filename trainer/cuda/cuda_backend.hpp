@@ -65,6 +65,7 @@ class CudaBackend : public Backend {
     // Where they lie in GPU memory, in the order of layout(). Only while idle, and without bf16 gradients.
     A* gradients() { return memory_->template idle<A>(schedule::RegionName::kGradients); }
     StepSums sums() const override;
+    std::vector<double> token_losses(std::int64_t tokens) const override;
     NonFinite find_non_finite() const override;
     double phase_seconds(schedule::Phase phase) const override { return streams_->phase_seconds(phase); }
     std::int64_t touched_bytes(Tier tier) const override { return memory_->touched_bytes(tier); }
@@ -135,6 +136,7 @@ class CudaBackend : public Backend {
     void copy_pages(const Issued& issued);
     void copy_activation(const Issued& issued);
     void copy_state(const Issued& issued);
+    void store_losses(const Issued& issued);
 
     const T* weight(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
     // visit(pointer to its first element), in the type in which it is stored.

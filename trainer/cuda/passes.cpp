@@ -119,12 +119,17 @@ template <class T>
 void CudaBackend<T>::cross_entropy(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, first = row_in_chunk(issued);
     const std::int64_t chunk_rows = std::min(plan_.run.chunk_tokens, plan_.run.context_tokens);
+    const bool losses_only = plan_.run.forward_only;
+    const std::int64_t logits = rows * model_.vocab;
     kernels::cuda::cross_entropy<T>(
-        {.logits = memory_->write<T>(issued, kLogits, rows * model_.vocab),
+        {.logits = losses_only ? const_cast<T*>(memory_->read<T>(issued, kLogits, logits))
+                               : memory_->write<T>(issued, kLogits, logits),
          .targets = memory_->read<std::int32_t>(issued, kTokens, chunk_rows + first + rows) + chunk_rows + first,
+         .row_losses = losses_only ? memory_->write<A>(issued, kTokenLosses, first + rows) + first : nullptr,
          .rows = rows,
          .vocab = model_.vocab,
-         .scale = settings_.loss_scale},
+         .scale = settings_.loss_scale,
+         .losses_only = losses_only},
         &memory_->write<Scalars>(issued, kScalars, 1)->loss, workspace(workspace_.library), stream());
 }
 

@@ -15,6 +15,28 @@ std::int64_t whole_sequences(std::int64_t tokens, std::int64_t context_tokens) {
 
 }  // namespace
 
+void check_vocabulary(const TokenSource& source, std::int64_t vocabulary) {
+    constexpr std::int64_t kBytes = 256;
+    if (source.element_bytes() == 1 && vocabulary < kBytes) {
+        fail<FileError>(
+            "{}: byte-level text needs a vocabulary of {}, the model has {}; tokenise the text for this model",
+            source.name(), kBytes, vocabulary);
+    }
+}
+
+void check_token_ids(const TokenSource& source, const Sequence& sequence, std::int64_t vocabulary) {
+    for (std::size_t i = 0; i < sequence.tokens.size(); ++i) {
+        const std::int32_t token = sequence.tokens[i];
+        if (token >= vocabulary) {
+            fail<FileError>(
+                "{}: token {} at offset {}, but the model's vocabulary has {} (ids 0 to {}); was it tokenised "
+                "for another model?",
+                source.name(), token, sequence.offset_tokens + static_cast<std::int64_t>(i), vocabulary,
+                vocabulary - 1);
+        }
+    }
+}
+
 SequenceReader::SequenceReader(std::shared_ptr<const TokenSource> source, std::int64_t context_tokens,
                                std::int64_t vocabulary)
     : source_(std::move(source)),
@@ -28,12 +50,7 @@ SequenceReader::SequenceReader(std::shared_ptr<const TokenSource> source, std::i
             "more data or a shorter context",
             source_->name(), source_->tokens(), context_tokens_, context_tokens_ + 1);
     }
-    constexpr std::int64_t kBytes = 256;
-    if (source_->element_bytes() == 1 && vocabulary_ < kBytes) {
-        fail<FileError>(
-            "{}: byte-level text needs a vocabulary of {}, the model has {}; tokenise the text for this model",
-            source_->name(), kBytes, vocabulary_);
-    }
+    check_vocabulary(*source_, vocabulary_);
 }
 
 std::int64_t SequenceReader::dropped_tokens() const {
@@ -57,22 +74,9 @@ void SequenceReader::next(Sequence& sequence) {
     sequence.epoch = cursor_.epoch;
     sequence.offset_tokens = cursor_.offset_tokens;
     source_->read(cursor_.offset_tokens, sequence.tokens);
-    check_tokens(sequence);
+    check_token_ids(*source_, sequence, vocabulary_);
     cursor_.offset_tokens += context_tokens_;
     wrap_if_exhausted();
-}
-
-void SequenceReader::check_tokens(const Sequence& sequence) const {
-    for (std::size_t i = 0; i < sequence.tokens.size(); ++i) {
-        const std::int32_t token = sequence.tokens[i];
-        if (token >= vocabulary_) {
-            fail<FileError>(
-                "{}: token {} at offset {}, but the model's vocabulary has {} (ids 0 to {}); was it tokenised "
-                "for another model?",
-                source_->name(), token, sequence.offset_tokens + static_cast<std::int64_t>(i), vocabulary_,
-                vocabulary_ - 1);
-        }
-    }
 }
 
 // The last target needs one token more than the context.

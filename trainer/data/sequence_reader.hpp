@@ -30,6 +30,11 @@ struct Sequence {
     std::span<const std::int32_t> targets() const { return std::span(tokens).subspan(1); }
 };
 
+// Throw FileError: a token id that the model does not have, with its offset in the source; bytes as tokens for a
+// vocabulary that has fewer.
+void check_token_ids(const TokenSource& source, const Sequence& sequence, std::int64_t vocabulary);
+void check_vocabulary(const TokenSource& source, std::int64_t vocabulary);
+
 // Sequences follow one another without overlap of their inputs: each begins `context_tokens` after the one before, and
 // its last target is the first input of the next. After the last whole sequence reading goes on at the start of the
 // source; the tokens that are left over are dropped, and their number is known. Seeking is O(1).
@@ -54,7 +59,6 @@ class SequenceReader {
     void restore(const DataCursor& cursor);
 
   private:
-    void check_tokens(const Sequence& sequence) const;
     void wrap_if_exhausted();
 
     std::shared_ptr<const TokenSource> source_;

@@ -6,9 +6,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/core/device_reading.hpp"
 #include "runtime/core/error.hpp"
+#include "runtime/core/page_recall.hpp"
 #include "runtime/issue/issued_operation.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "trainer/model/parameter_layout.hpp"
@@ -84,6 +86,11 @@ class Backend : public issue::IssuedSink, public issue::PageListSource {
     virtual TensorValues weight(std::size_t parameter) = 0;
     virtual TensorValues gradient(std::size_t parameter) = 0;
     virtual StepSums sums() const = 0;
+    // Of an evaluation: the loss of each of the first `tokens` targets of the sequence, 0 for ignored ones. As precise
+    // as the accumulator type.
+    virtual std::vector<double> token_losses(std::int64_t tokens) const = 0;
+    // Of an evaluation that measures recall: [layers, budgets], over the sequence.
+    virtual std::vector<RecallSums> recall() const { fail<InternalError>("backend: measures no recall"); }
     virtual NonFinite find_non_finite() const = 0;
     // Seconds of compute per phase since the start.
     virtual double phase_seconds(schedule::Phase phase) const = 0;
@@ -111,6 +118,13 @@ class Backend : public issue::IssuedSink, public issue::PageListSource {
     // Most GPU memory of this process as the driver counts it. Nothing where there is no driver or it does not say.
     virtual std::optional<std::int64_t> driver_peak_bytes() const { return std::nullopt; }
     virtual DeviceReading device_reading() const { return {}; }
+
+    // Where operations run one after the other in program order: within on_done of a rope_backward, the gradients at
+    // the outputs of the K and V projections, [rows, K/V width] each.
+    virtual void read_kv_gradients(const schedule::Operation& /*operation*/, std::vector<float>& /*keys*/,
+                                   std::vector<float>& /*values*/) {
+        fail<InternalError>("backend: its operations can't be looked into");
+    }
 
     // Called after each operation, from the thread that ran it.
     std::function<void(const schedule::Operation&)> on_done;

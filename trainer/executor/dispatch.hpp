@@ -109,6 +109,10 @@ struct Dispatch {
                     return ops.select_pages(issued), true;
                 case Kind::kStoreLists:
                     return ops.store_lists(issued), true;
+                case Kind::kPageMass:
+                    return ops.page_mass(issued), true;
+                case Kind::kPageRecall:
+                    return ops.page_recall(issued), true;
                 default:
                     break;
             }
@@ -131,6 +135,8 @@ struct Dispatch {
             case Kind::kFetchState:
             case Kind::kStoreState:
                 return ops.copy_state(issued), true;
+            case Kind::kStoreLosses:
+                return ops.store_losses(issued), true;
             case Kind::kRelease:
                 return true;  // the frames are free, there is nothing to move
             default:

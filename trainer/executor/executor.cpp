@@ -63,10 +63,13 @@ Executor::Executor(const schedule::Plan& plan, Backend& backend, const std::atom
       backend_(backend),
       stop_(stop),
       counter_(plan, backend),
-      lists_(schedule::StepShape(plan.model, plan.run), backend),
+      random_(schedule::StepShape(plan.model, plan.run)),
+      lists_(schedule::StepShape(plan.model, plan.run),
+             plan.run.attention == AttentionMode::kRandom ? static_cast<issue::PageListSource&>(random_) : backend),
       issuer_(plan, counter_, &lists_) {}
 
 StepResult Executor::compute_gradients(std::span<const SequenceView> sequences, StepSettings settings) {
+    require(!plan_.run.forward_only, "gradients: the plan is that of an evaluation");
     StepResult result;
     for (const SequenceView& sequence : sequences) {
         check_sequence(sequence, plan_.run.context_tokens);
@@ -103,6 +106,22 @@ void Executor::update_weights() {
     backend_.wait_idle();
 }
 
+EvaluationResult Executor::evaluate(const SequenceView& sequence) {
+    require(plan_.run.forward_only, "evaluation: the plan is that of a training step");
+    check_sequence(sequence, plan_.run.context_tokens);
+    backend_.set_step({});
+    run_sequence(sequence, 0, 1);
+    backend_.wait_idle();
+    const StepSums sums = backend_.sums();
+    require(sums.valid_targets == count_valid(sequence), "evaluation: {} targets counted in the loss, {} in the data",
+            sums.valid_targets, count_valid(sequence));
+    if (!std::isfinite(sums.loss)) {
+        fail<NumericError>("loss {} must be finite; {}. Look at the model's weights and the data", sums.loss,
+                           first_non_finite());
+    }
+    return {sums.loss, sums.valid_targets, backend_.token_losses(std::ssize(sequence.tokens))};
+}
+
 void Executor::run_sequence(const SequenceView& sequence, std::int64_t index, std::int64_t count) {
     backend_.wait_idle();  // the sequence before still reads its tokens
     backend_.set_sequence(sequence.tokens, sequence.targets);
@@ -112,19 +131,25 @@ void Executor::run_sequence(const SequenceView& sequence, std::int64_t index, st
     const schedule::StepShape step(plan_.model, run);
     StoppableSink sink(issuer_, stop_);
     schedule::SequenceGenerator(step, index, count, sink).generate();
+    random_.next_sequence();
 }
 
 void Executor::check_finite(const StepSums& sums) const {
     if (std::isfinite(sums.loss) && std::isfinite(sums.gradient_squares)) {
         return;
     }
-    const NonFinite found = backend_.find_non_finite();
-    const std::string where = found.tensor.empty() ? std::string("every weight and gradient is finite")
-                                                   : fmt::format("first: {}, element {}", found.tensor, found.index);
     fail<NumericError>(
         "loss {} and sum of squared gradients {} must be finite; {}. The weights were not changed; lower "
         "--learning-rate or look at the data of this step",
-        sums.loss, sums.gradient_squares, where);
+        sums.loss, sums.gradient_squares, first_non_finite());
+}
+
+std::string Executor::first_non_finite() const {
+    const NonFinite found = backend_.find_non_finite();
+    if (found.tensor.empty()) {
+        return plan_.run.forward_only ? "every weight is finite" : "every weight and gradient is finite";
+    }
+    return fmt::format("first: {}, element {}", found.tensor, found.index);
 }
 
 }  // namespace oomb::trainer

@@ -1,13 +1,15 @@
 #pragma once
-// Carries out optimizer steps: the schedule through the issuer to a backend.
+// Carries out optimizer steps and evaluations: the schedule through the issuer to a backend.
 
 #include <atomic>
 #include <functional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/issue/issuer.hpp"
+#include "runtime/issue/random_pages.hpp"
 #include "trainer/executor/backend.hpp"
 #include "trainer/executor/copy_counter.hpp"
 #include "trainer/executor/list_tap.hpp"
@@ -25,6 +27,12 @@ struct StepResult {
     std::int64_t tokens = 0;
     std::int64_t valid_targets = 0;
     double gradient_norm = 0.0;  // before clipping
+};
+
+struct EvaluationResult {
+    double loss = 0.0;  // summed over the valid targets, in float64
+    std::int64_t valid_targets = 0;
+    std::vector<double> token_losses;  // [tokens], as Backend::token_losses
 };
 
 // The step was given up because *stop became true; weights and optimizer state are those of the step before.
@@ -46,22 +54,28 @@ class Executor {
     // computed. Not interruptible. Throws InternalError unless compute_gradients() has returned since the last call.
     void update_weights();
 
+    // With a plan of an evaluation: the loss of every target of a sequence. A sequence may have no valid target. Throws
+    // as compute_gradients().
+    EvaluationResult evaluate(const SequenceView& sequence);
+
     const issue::Issuer& issuer() const { return issuer_; }
     // What the schedule asked a copy engine to move, since the start.
     const issue::Movement& scheduled(schedule::Engine engine) const { return counter_.total(engine); }
-    // Top-K: called with the lists of each group of query pages, before the first operation on them is issued, from the
-    // thread that calls compute_gradients().
+    // Top-K and random: called with the lists of each group of query pages, before the first operation on them is
+    // issued, from the thread that calls compute_gradients() or evaluate().
     void on_lists(std::function<void(const GroupLists&)> listener) { lists_.on_lists = std::move(listener); }
 
   private:
     void run_sequence(const SequenceView& sequence, std::int64_t index, std::int64_t count);
     void check_finite(const StepSums& sums) const;
+    std::string first_non_finite() const;
 
     const schedule::Plan& plan_;
     Backend& backend_;
     const std::atomic<bool>* stop_;
     CopyCounter counter_;  // between the issuer and the backend
-    ListTap lists_;        // between the backend and the issuer
+    issue::RandomPages random_;
+    ListTap lists_;  // between who makes lists and the issuer
     issue::Issuer issuer_;
     bool gradients_ready_ = false;  // and the optimizer's first shards are fetched
 };

@@ -23,8 +23,9 @@ class GradientPlaces {
   public:
     // `layout` outlives this.
     GradientPlaces(const ParameterLayout& layout, const RunConfiguration& run)
-        : layout_(layout), apart_(run.gradient_type() != run.accumulator) {}
+        : layout_(layout), apart_(run.gradient_type() != run.accumulator), none_(run.forward_only) {}
 
+    bool none() const { return none_; }
     GradientPlace of(std::size_t parameter) const {
         if (apart_ && is_vector(layout_.parameters()[parameter].kind)) {
             return {schedule::RegionName::kVectorGradients, false, layout_.vector_elements(),
@@ -33,9 +34,12 @@ class GradientPlaces {
         return {schedule::RegionName::kGradients, apart_, layout_.elements(), layout_.offset(parameter)};
     }
 
-    // Calls visit(place) with each whole region.
+    // Calls visit(place) with each whole region; an evaluation has none.
     template <class Visit>
     void for_each_region(const Visit& visit) const {
+        if (none_) {
+            return;
+        }
         visit(GradientPlace{schedule::RegionName::kGradients, apart_, layout_.elements(), 0});
         if (apart_) {
             visit(GradientPlace{schedule::RegionName::kVectorGradients, false, layout_.vector_elements(), 0});
@@ -45,6 +49,7 @@ class GradientPlaces {
   private:
     const ParameterLayout& layout_;
     bool apart_;  // vectors from matrices
+    bool none_;
 };
 
 // Returns visit(pointer), a pointer to Accumulator<T> or T at the place's first element. `start.operator()<E>(place)`

@@ -1,5 +1,6 @@
 #pragma once
-// Tells somebody the lists of top-K pages on their way from the backend to the issuer, each group's once per sequence.
+// Tells somebody the lists of pages on their way to the issuer, from the backend or, random ones, from where they are
+// drawn; each group's once per sequence.
 
 #include <cstdint>
 #include <functional>

@@ -25,13 +25,16 @@ double sequence_flops(const schedule::StepShape& step) {
     return flops.sum;
 }
 
-Progress::Progress(std::int64_t steps, double step_flops, std::int64_t step_tokens, std::int64_t chunks, std::FILE* out)
-    : steps_(steps),
-      step_tokens_(step_tokens),
-      chunks_(chunks),
-      step_flops_(step_flops),
-      out_(out),
-      terminal_(isatty(fileno(out)) != 0) {}
+Progress::Progress(std::int64_t steps, const Step& each, std::FILE* out)
+    : steps_(steps), each_(each), out_(out), terminal_(isatty(fileno(out)) != 0) {}
+
+void Progress::begin_step(std::int64_t step, const Step& of) {
+    {
+        const std::lock_guard lock(mutex_);
+        each_ = of;
+    }
+    begin_step(step);
+}
 
 void Progress::begin_step(std::int64_t step) {
     const std::lock_guard lock(mutex_);
@@ -66,13 +69,13 @@ void Progress::end_step() {
 }
 
 std::string Progress::line() const {
-    const double share = std::min(1.0, done_flops_ / step_flops_);
+    const double share = std::min(1.0, done_flops_ / each_.flops);
     const double passed = seconds_since(step_start_);
     const double whole = share > 0 ? passed / share : 0.0;
     const double left = std::max(0.0, whole - passed);
-    return fmt::format("step {}/{}: {} of chunk {}/{}, {:.0f} % of the step, {:.0f} tokens/s, {} left of it, {} of all",
-                       step_, steps_, name_of(last_.phase), last_.chunk + 1, chunks_, 100 * share,
-                       whole > 0 ? static_cast<double>(step_tokens_) / whole : 0.0, format_duration(left),
+    return fmt::format("{} {}/{}: {} of chunk {}/{}, {:.0f} % of the {}, {:.0f} tokens/s, {} left of it, {} of all",
+                       each_.name, step_, steps_, name_of(last_.phase), last_.chunk + 1, each_.chunks, 100 * share,
+                       each_.name, whole > 0 ? static_cast<double>(each_.tokens) / whole : 0.0, format_duration(left),
                        format_duration(left + static_cast<double>(steps_ - step_) * whole));
 }
 

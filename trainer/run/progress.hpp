@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "runtime/schedule/flops.hpp"
 #include "runtime/schedule/step_shape.hpp"
@@ -17,12 +18,19 @@ double sequence_flops(const schedule::StepShape& step);
 
 class Progress {
   public:
-    // `step_flops` is the work of one optimizer step, `step_tokens` its tokens.
-    Progress(std::int64_t steps, double step_flops, std::int64_t step_tokens, std::int64_t chunks, std::FILE* out);
+    // What a step is: its name to the user, FLOPs, tokens and chunks.
+    struct Step {
+        std::string_view name = "step";
+        double flops = 0.0;
+        std::int64_t tokens = 0;
+        std::int64_t chunks = 0;
+    };
+    Progress(std::int64_t steps, const Step& each, std::FILE* out);
 
     void begin_step(std::int64_t step);
-    void done(const schedule::Operation& operation);  // thread-safe
-    void end_step();                                  // clears the line
+    void begin_step(std::int64_t step, const Step& of);  // this one and, as far as known, the ones after it
+    void done(const schedule::Operation& operation);     // thread-safe
+    void end_step();                                     // clears the line
     // What is shown: "step 2/8: backward of chunk 3/8, 61 % of the step, 412 tokens/s, 9.10 s left of it, 2 min of
     // all".
     std::string line() const;
@@ -32,8 +40,8 @@ class Progress {
     void show(bool at_once);
     double seconds_since(Clock::time_point start) const;
 
-    const std::int64_t steps_, step_tokens_, chunks_;
-    const double step_flops_;
+    const std::int64_t steps_;
+    Step each_;
     std::FILE* out_;
     const bool terminal_;
     std::mutex mutex_;

@@ -5,7 +5,6 @@
 
 #include "runtime/core/error.hpp"
 #include "trainer/data/random_tokens.hpp"
-#include "trainer/data/sidecar.hpp"
 #include "trainer/weights/check_weights.hpp"
 
 namespace oomb::trainer {
@@ -25,22 +24,8 @@ std::unique_ptr<SequenceReader> random_reader(const TrainingOptions& options, co
 
 std::unique_ptr<SequenceReader> file_reader(const TrainingOptions& options, const schedule::Plan& plan,
                                             std::FILE* log) {
-    const std::shared_ptr<const TokenSource> source = open_token_source(options.data);
-    if (const auto sidecar = read_sidecar(options.data, *source)) {
-        switch (check_tokenizer(*sidecar, options.data, options.model)) {
-            case TokenizerCheck::kSame:
-                break;
-            case TokenizerCheck::kNotRecorded:
-                say(log, "warning: the sidecar of {} names no tokenizer; that it is the model's could not be checked\n",
-                    options.data.string());
-                break;
-            case TokenizerCheck::kModelHasNoTokenizer:
-                say(log, "warning: {} has no tokenizer.json; that {} was made with the model's could not be checked\n",
-                    options.model.string(), options.data.string());
-                break;
-        }
-    }
-    return std::make_unique<SequenceReader>(source, plan.run.context_tokens, plan.model.vocab);
+    return std::make_unique<SequenceReader>(open_tokens(options.data, options.model, log).source,
+                                            plan.run.context_tokens, plan.model.vocab);
 }
 
 void refuse_existing(const std::filesystem::path& path) {
@@ -55,13 +40,46 @@ void refuse_existing(const std::filesystem::path& path) {
 
 }  // namespace
 
+TokenInput open_tokens(const std::filesystem::path& data, const std::filesystem::path& model, std::FILE* log) {
+    TokenInput input{open_token_source(data), std::nullopt};
+    input.sidecar = read_sidecar(data, *input.source);
+    if (!input.sidecar) {
+        return input;
+    }
+    switch (check_tokenizer(*input.sidecar, data, model)) {
+        case TokenizerCheck::kSame:
+            break;
+        case TokenizerCheck::kNotRecorded:
+            say(log, "warning: the sidecar of {} names no tokenizer; that it is the model's could not be checked\n",
+                data.string());
+            break;
+        case TokenizerCheck::kModelHasNoTokenizer:
+            say(log, "warning: {} has no tokenizer.json; that {} was made with the model's could not be checked\n",
+                model.string(), data.string());
+            break;
+    }
+    return input;
+}
+
+WeightFolder open_weights(const std::filesystem::path& model, const ModelShape& shape, std::FILE* log) {
+    WeightFolder weights = WeightFolder::open(model);
+    for (const std::string& name : check_weights(weights, shape)) {
+        say(log, "{} is not used and will not be written\n", name);
+    }
+    return weights;
+}
+
+void set_weights(Backend& backend, const WeightFolder& weights) {
+    const auto& parameters = backend.layout().parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+        backend.set_weight(i, weights.bytes(parameters[i].name), weights.find(parameters[i].name)->dtype.value());
+    }
+}
+
 RunInputs open_inputs(const TrainingOptions& options, const schedule::Plan& plan, std::FILE* log) {
     RunInputs inputs;
     if (!options.from_scratch) {
-        inputs.weights = WeightFolder::open(options.model);
-        for (const std::string& name : check_weights(*inputs.weights, plan.model)) {
-            say(log, "{} is not used and will not be written\n", name);
-        }
+        inputs.weights = open_weights(options.model, plan.model, log);
     }
     if (options.synthetic) {
         inputs.reader = random_reader(options, plan);

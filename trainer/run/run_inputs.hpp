@@ -7,11 +7,24 @@
 
 #include "runtime/schedule/plan.hpp"
 #include "trainer/data/sequence_reader.hpp"
+#include "trainer/data/sidecar.hpp"
 #include "trainer/run/training.hpp"
 #include "trainer/weights/hf_folder_writer.hpp"
 #include "trainer/weights/weight_folder.hpp"
 
 namespace oomb::trainer {
+
+// A token file and what is written beside it, checked against each other and against the model's tokenizer. Throws
+// FileError; what could not be checked goes to `log`.
+struct TokenInput {
+    std::shared_ptr<const TokenSource> source;
+    std::optional<TokenSidecar> sidecar;
+};
+TokenInput open_tokens(const std::filesystem::path& data, const std::filesystem::path& model, std::FILE* log);
+
+// The weights of a model folder, checked against the shape. Throws FileError; what is not used goes to `log`.
+WeightFolder open_weights(const std::filesystem::path& model, const ModelShape& shape, std::FILE* log);
+void set_weights(Backend& backend, const WeightFolder& weights);
 
 struct RunInputs {
     std::optional<WeightFolder> weights;  // none from scratch

@@ -76,9 +76,12 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
         say("note: {}\n", missing);
     }
     const schedule::StepShape step(plan_.model, plan_.run);
-    progress_ = std::make_unique<Progress>(options_.learning_rate.steps,
-                                           static_cast<double>(options_.accumulation) * sequence_flops(step),
-                                           options_.accumulation * step.tokens(), step.chunks(), log_);
+    progress_ = std::make_unique<Progress>(
+        options_.learning_rate.steps,
+        Progress::Step{.flops = static_cast<double>(options_.accumulation) * sequence_flops(step),
+                       .tokens = options_.accumulation * step.tokens(),
+                       .chunks = step.chunks()},
+        log_);
     backend_->on_done = [this](const schedule::Operation& operation) { progress_->done(operation); };
     if (trace_) {
         trace_->begin(plan_, backend_->device_name());
@@ -88,20 +91,19 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
 }
 
 void TrainingRun::load_weights() {
-    if (options_.from_scratch && backend_->randomize_weights(options_.seed)) {
+    if (!options_.from_scratch) {
+        set_weights(*backend_, *inputs_.weights);
+        return;
+    }
+    if (backend_->randomize_weights(options_.seed)) {
         return;
     }
     const auto& parameters = backend_->layout().parameters();
     std::vector<float> random;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-        if (options_.from_scratch) {
-            random.resize(parameters[i].elements);
-            random_values<float>(parameters[i], options_.seed, random);
-            backend_->set_weight(i, std::as_bytes(std::span(random)), DType::kF32);
-        } else {
-            backend_->set_weight(i, inputs_.weights->bytes(parameters[i].name),
-                                 inputs_.weights->find(parameters[i].name)->dtype.value());
-        }
+        random.resize(parameters[i].elements);
+        random_values<float>(parameters[i], options_.seed, random);
+        backend_->set_weight(i, std::as_bytes(std::span(random)), DType::kF32);
     }
 }
 

@@ -1,0 +1,380 @@
+// Evaluation: the loss of every token is that of the full sequence in float64, and that of training.
+
+#include <numeric>
+
+#include "tests/schedule/random_step.hpp"
+#include "tests/trainer/step_case.hpp"
+
+namespace oomb::testing {
+namespace {
+
+RunConfiguration evaluation_of(RunConfiguration run) {
+    run.forward_only = true;
+    run.optimizer = false;
+    return run;
+}
+
+RunConfiguration with_pages(RunConfiguration run, AttentionMode attention, std::int64_t pages,
+                            std::int64_t window_pages) {
+    run.attention = attention;
+    run.top_k = pages;
+    run.window_tokens = window_pages * run.page_tokens;
+    return run;
+}
+
+RunConfiguration offloaded(RunConfiguration run) {
+    run.offload = Offload::kHost;
+    run.hbm_pages.mode = HbmPages::Mode::kRing;
+    return run;
+}
+
+struct Evaluated {
+    std::vector<trainer::EvaluationResult> results;
+    PageListsByLayer lists;  // of the last sequence, as the issuer got them
+    std::int64_t touched_bytes[kTiers] = {0, 0};
+    std::int64_t most_frames[kTiers][kPageClasses] = {};
+};
+
+template <class T>
+Evaluated evaluate(const schedule::Plan& plan, const std::vector<double>& weights,
+                   const std::vector<TestSequence>& sequences, trainer::CpuBackendOptions options = {}) {
+    options.checked = true;
+    trainer::CpuBackend<T> backend(plan, options);
+    set_weights(backend, weights);
+    trainer::Executor executor(plan, backend);
+    Evaluated found;
+    executor.on_lists([&](const trainer::GroupLists& group) {
+        found.lists[group.layer].insert(found.lists[group.layer].end(), group.lists.begin(), group.lists.end());
+    });
+    for (const TestSequence& sequence : sequences) {
+        found.lists.assign(plan.model.layers, {});
+        found.results.push_back(executor.evaluate(sequence.view()));
+    }
+    for (int tier = 0; tier < kTiers; ++tier) {
+        found.touched_bytes[tier] = backend.touched_bytes(static_cast<Tier>(tier));
+        for (int page_class = 0; page_class < kPageClasses; ++page_class) {
+            const auto& residency = executor.issuer().residency(static_cast<PageClass>(page_class));
+            found.most_frames[tier][page_class] = residency.pool(static_cast<Tier>(tier)).most_in_use();
+            CHECK(residency.alive_pages() == 0);
+        }
+    }
+    CHECK(executor.issuer().table_bytes() == plan.page_table_bytes);
+    return found;
+}
+
+// A loss near 4 is a sum of some hundred rounded terms: 1e-13. A wrong position, mask or page changes it by more than
+// 1e-3.
+constexpr double kTolerance = 1e-11;
+
+void check_losses(const std::vector<double>& found, const std::vector<double>& expected) {
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        CAPTURE(i);
+        CHECK(std::abs(found[i] - expected[i]) <= kTolerance);
+    }
+}
+
+void check(const ModelShape& shape, const RunConfiguration& run, double ignored = 0.0) {
+    CAPTURE(run.context_tokens);
+    CAPTURE(run.chunk_tokens);
+    CAPTURE(run.top_k);
+    const trainer::ParameterLayout layout(shape);
+    const std::vector<double> weights = random_weights(layout);
+    const std::vector<TestSequence> sequences = {random_sequence(run.context_tokens, shape.vocab, 7, ignored)};
+    const Evaluated found = evaluate<double>(schedule::make_plan(shape, run), weights, sequences);
+    const OracleTopK top_k{run.chunk_tokens, run.page_tokens, run.top_k,
+                           run.attention == AttentionMode::kRandom ? &found.lists : nullptr};
+    PageListsByLayer lists;
+    const std::vector<double> expected = oracle_losses(
+        shape, layout, weights, sequences[0].view(), run.attention == AttentionMode::kDense ? nullptr : &top_k, &lists);
+    CHECK(found.lists == lists);
+    check_losses(found.results[0].token_losses, expected);
+    const double sum = std::accumulate(expected.begin(), expected.end(), 0.0);
+    CHECK(found.results[0].loss == doctest::Approx(sum).epsilon(1e-12));
+}
+
+TEST_CASE("the loss of every token is that of the full sequence: contexts, chunks, wherever pages lie") {
+    const std::pair<std::int64_t, std::int64_t> cases[] = {{64, 16}, {61, 16}, {50, 8},  {23, 24},
+                                                           {1, 8},   {9, 8},   {17, 16}, {100, 40}};
+    for (const auto& [context, chunk] : cases) {
+        const RunConfiguration run = evaluation_of(small_run(context, chunk));
+        check(small_shape(), run);
+        check(busy_shape(), offloaded(run), 0.3);
+    }
+}
+
+TEST_CASE("top-K and random pages: losses over the lists of each, and top-K's lists are the oracle's") {
+    struct Case {
+        std::int64_t context, chunk, pages, window_pages;
+    };
+    const Case cases[] = {{64, 16, 1, 1}, {61, 16, 1, 2}, {61, 16, 2, 4},  {53, 8, 3, 3},
+                          {97, 24, 3, 9}, {90, 32, 7, 8}, {113, 16, 5, 11}};
+    for (const Case& c : cases) {
+        for (const AttentionMode attention : {AttentionMode::kTopK, AttentionMode::kRandom}) {
+            const RunConfiguration run =
+                evaluation_of(with_pages(small_run(c.context, c.chunk), attention, c.pages, c.window_pages));
+            REQUIRE(schedule::StepShape(small_shape(), run).selects());
+            check(small_shape(), run);
+            check(busy_shape(), offloaded(run), 0.2);
+        }
+    }
+}
+
+TEST_CASE("with K at least the pages of the history losses are the dense ones, bit for bit") {
+    for (const std::int64_t context : {16, 45, 131}) {
+        for (const std::int64_t chunk : {8, 16, 40}) {
+            const schedule::StepShape step(small_shape(), small_run(context, chunk));
+            const std::int64_t history = std::max<std::int64_t>(1, step.first_page(step.chunks() - 1));
+            RunConfiguration dense = offloaded(evaluation_of(small_run(context, chunk, DType::kF32)));
+            dense.window_tokens = (history + 1) * dense.page_tokens;
+            const StepCase data(dense, small_shape());
+            const auto expected = evaluate<float>(data.plan, data.weights, data.sequences);
+            for (const AttentionMode attention : {AttentionMode::kTopK, AttentionMode::kRandom}) {
+                const RunConfiguration run = with_pages(dense, attention, history, history + 1);
+                const auto found =
+                    evaluate<float>(schedule::make_plan(small_shape(), run), data.weights, data.sequences);
+                for (std::size_t i = 0; i < data.sequences.size(); ++i) {
+                    CHECK(same_bits(found.results[i].token_losses, expected.results[i].token_losses));
+                }
+            }
+        }
+    }
+}
+
+// The same operations on the same operands: only the order in which chunks are summed differs.
+template <class T>
+void check_beside_training(RunConfiguration run, DType compute) {
+    run.compute = compute;
+    run.accumulator = compute == DType::kF64 ? DType::kF64 : DType::kF32;
+    const StepCase training(run);
+    const auto expected = training.run<T>();
+    const Evaluated found =
+        evaluate<T>(schedule::make_plan(busy_shape(), evaluation_of(run)), training.weights, training.sequences);
+    double loss = 0;
+    std::int64_t targets = 0;
+    for (const trainer::EvaluationResult& result : found.results) {
+        loss += result.loss;
+        targets += result.valid_targets;
+    }
+    CHECK(targets == expected.result.valid_targets);
+    CHECK(loss / static_cast<double>(targets) == doctest::Approx(expected.result.loss).epsilon(1e-14));
+}
+
+TEST_CASE("the loss is that which training has of the same step, in every type") {
+    for (const bool offload : {false, true}) {
+        for (const std::int64_t pages : {0, 2}) {
+            RunConfiguration run = small_run(53, 16);
+            run.shard_parameters = 2048;
+            run = pages > 0 ? with_pages(run, AttentionMode::kTopK, pages, 4) : run;
+            run = offload ? offloaded(run) : run;
+            check_beside_training<double>(run, DType::kF64);
+            check_beside_training<float>(run, DType::kF32);
+            check_beside_training<BFloat16>(run, DType::kBF16);
+        }
+    }
+}
+
+TEST_CASE("training over random pages: gradients are those of autograd over the same lists") {
+    for (const Offload offload : {Offload::kNone, Offload::kHost}) {
+        RunConfiguration run = with_pages(small_run(61, 16), AttentionMode::kRandom, 2, 3);
+        run = offload == Offload::kHost ? offloaded(run) : run;
+        const StepCase data(run, small_shape());
+        trainer::CpuBackend<double> backend(data.plan, {.checked = true});
+        set_weights(backend, data.weights);
+        trainer::Executor executor(data.plan, backend);
+        const schedule::StepShape step(small_shape(), run);
+        PageListsByLayer lists(2, std::vector<std::int32_t>(step.listed_pages() * run.top_k));
+        executor.on_lists([&](const trainer::GroupLists& group) {  // the last layer's from the last chunk on
+            const std::int64_t place = group.query_page - step.first_listed_page();
+            std::copy(group.lists.begin(), group.lists.end(), lists[group.layer].begin() + place * run.top_k);
+        });
+        const std::vector<trainer::SequenceView> views = {data.sequences[0].view()};
+        executor.compute_gradients(views, {});
+        const OracleTopK given{run.chunk_tokens, run.page_tokens, run.top_k, &lists};
+        const OracleResult oracle =
+            oracle_step(small_shape(), backend.layout(), data.weights, views, DType::kF64, &given);
+        const auto found = values_of<double>(backend, &trainer::Backend::gradient);
+        for (const double error : relative_errors(backend.layout(), found, oracle.gradients)) {
+            CHECK(error <= 1e-10);
+        }
+    }
+}
+
+// What --gradient-error compares. Float keeps 6e-8 of each.
+TEST_CASE("gradients at the outputs of the K and V projections are autograd's, as they come by") {
+    for (const bool selects : {false, true}) {
+        RunConfiguration run = offloaded(small_run(61, 16));
+        run = selects ? with_pages(run, AttentionMode::kTopK, 2, 3) : run;
+        const StepCase data(run);
+        trainer::CpuBackend<double> backend(data.plan, {.checked = true});
+        set_weights(backend, data.weights);
+        trainer::Executor executor(data.plan, backend);
+        const std::int64_t width = busy_shape().kv_width();
+        std::vector<std::vector<double>> keys(2, std::vector<double>(61 * width)), values = keys;
+        std::vector<float> key_rows, value_rows;
+        backend.on_done = [&](const schedule::Operation& operation) {
+            if (operation.id.kind == schedule::Kind::kRopeBackward) {
+                backend.read_kv_gradients(operation, key_rows, value_rows);
+                const std::int64_t place = operation.first_row * width;
+                std::copy(key_rows.begin(), key_rows.end(), keys[operation.id.layer].begin() + place);
+                std::copy(value_rows.begin(), value_rows.end(), values[operation.id.layer].begin() + place);
+            }
+        };
+        const std::vector<trainer::SequenceView> views = {data.sequences[0].view()};
+        executor.compute_gradients(views, {});
+        const OracleTopK top_k{run.chunk_tokens, run.page_tokens, run.top_k};
+        const OracleResult oracle =
+            oracle_step(busy_shape(), backend.layout(), data.weights, views, DType::kF64, selects ? &top_k : nullptr);
+        const auto check = [](const std::vector<double>& found, const std::vector<double>& expected) {
+            REQUIRE(found.size() == expected.size());
+            for (std::size_t i = 0; i < found.size(); ++i) {
+                CHECK(std::abs(found[i] - expected[i]) <= 1e-7 * std::abs(expected[i]) + 1e-13);
+            }
+        };
+        for (std::size_t layer = 0; layer < 2; ++layer) {
+            check(keys[layer], oracle.key_gradients[layer]);
+            check(values[layer], oracle.value_gradients[layer]);
+        }
+    }
+}
+
+TEST_CASE("the same bits in any order that the waits allow") {
+    for (const AttentionMode attention : {AttentionMode::kDense, AttentionMode::kTopK, AttentionMode::kRandom}) {
+        RunConfiguration run = evaluation_of(offloaded(small_run(77, 16, DType::kF32)));
+        run = attention == AttentionMode::kDense ? run : with_pages(run, attention, 2, 3);
+        const StepCase data(run);
+        const auto expected = evaluate<float>(data.plan, data.weights, data.sequences);
+        for (std::uint64_t seed = 0; seed < 6; ++seed) {
+            const auto found =
+                evaluate<float>(data.plan, data.weights, data.sequences, {.order = Order::kShuffled, .seed = seed});
+            CHECK(same_bits(found.results[0].token_losses, expected.results[0].token_losses));
+            CHECK(found.results[1].loss == expected.results[1].loss);
+        }
+    }
+}
+
+template <class T>
+void check_observed(const schedule::Plan& plan, std::uint64_t seed) {
+    CAPTURE(to_json(plan));
+    const auto weights = random_weights(trainer::ParameterLayout(plan.model));
+    const auto found = evaluate<T>(plan, weights, {random_sequence(plan.run.context_tokens, plan.model.vocab, seed)},
+                                   {.order = Order::kShuffled, .seed = seed});
+    for (int tier = 0; tier < kTiers; ++tier) {
+        CHECK(found.touched_bytes[tier] == plan.arena_bytes[tier]);
+        for (int page_class = 0; page_class < kPageClasses; ++page_class) {
+            const auto* pool = plan.pool(static_cast<Tier>(tier), static_cast<PageClass>(page_class));
+            CHECK(found.most_frames[tier][page_class] == (pool == nullptr ? 0 : pool->frames));
+        }
+    }
+}
+
+TEST_CASE("observed bytes and frames of random evaluations are the planned ones, to the byte") {
+    for (const bool top_k : {false, true}) {
+        RandomSteps random(43, {.layers = 3,
+                                .chunks = top_k ? 7 : 5,
+                                .pages_per_chunk = 3,
+                                .page_tokens = {8, 16},
+                                .any_device = false,
+                                .top_k = top_k,
+                                .evaluates = true});
+        for (std::uint64_t i = 0; i < 90; ++i) {
+            const RandomStep step = random.next();
+            const schedule::Plan plan = schedule::make_plan(step.model, step.run);
+            step.run.compute == DType::kF64   ? check_observed<double>(plan, i)
+            : step.run.compute == DType::kF32 ? check_observed<float>(plan, i)
+                                              : check_observed<BFloat16>(plan, i);
+        }
+    }
+}
+
+TEST_CASE("with a ring the device arena does not depend on the context") {
+    std::int64_t hbm = 0;
+    for (const std::int64_t context : {64, 131, 240}) {
+        const auto plan = schedule::make_plan(small_shape(), evaluation_of(offloaded(small_run(context, 16))));
+        CHECK((hbm == 0 || plan.peak_bytes(Tier::kHbm) == hbm));
+        hbm = plan.peak_bytes(Tier::kHbm);
+    }
+    const auto training = schedule::make_plan(small_shape(), offloaded(small_run(240, 16)));
+    CHECK(hbm < training.peak_bytes(Tier::kHbm));
+}
+
+// Masses are sums of up to some thousand softmaxes, each rounded at 1e-16 of itself.
+void check_recall(const RecallSums& found, const RecallSums& expected, double tolerance) {
+    const std::pair<double, double> pairs[] = {
+        {found.query_pages, expected.query_pages},   {found.all_mass, expected.all_mass},
+        {found.history_mass, expected.history_mass}, {found.by_score, expected.by_score},
+        {found.by_mass, expected.by_mass},           {found.by_recency, expected.by_recency},
+        {found.by_chance, expected.by_chance}};
+    for (const auto& [one, other] : pairs) {
+        CHECK(one == doctest::Approx(other).epsilon(tolerance));
+    }
+    for (std::int64_t bin = 0; bin < kDistanceBins; ++bin) {
+        CHECK(found.distances[bin] == expected.distances[bin]);
+    }
+}
+
+template <class T>
+void check_recall(const ModelShape& shape, RunConfiguration run, const std::vector<std::int64_t>& budgets,
+                  double tolerance) {
+    CAPTURE(run.context_tokens);
+    CAPTURE(run.chunk_tokens);
+    run = evaluation_of(run);
+    for (const std::int64_t budget : budgets) {
+        run.recall_budgets.push_back(budget);
+    }
+    const schedule::Plan plan = schedule::make_plan(shape, run);
+    const trainer::ParameterLayout layout(shape);
+    const std::vector<double> weights = bf16_weights(layout);
+    const TestSequence sequence = random_sequence(run.context_tokens, shape.vocab, 5);
+    trainer::CpuBackend<T> backend(plan, {.checked = true});
+    set_weights(backend, weights);
+    trainer::Executor executor(plan, backend);
+    executor.evaluate(sequence.view());
+    executor.evaluate(sequence.view());  // begins anew
+    const std::vector<RecallSums> found = backend.recall();
+    const std::vector<RecallSums> expected =
+        oracle_recall(shape, layout, weights, sequence.view(), run.chunk_tokens, run.page_tokens, budgets);
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        CAPTURE(i);
+        check_recall(found[i], expected[i], tolerance);
+    }
+}
+
+TEST_CASE("recall is what the whole attention matrix says, windows and ragged ends included") {
+    const std::pair<std::int64_t, std::int64_t> cases[] = {{64, 16}, {61, 16}, {53, 8}, {100, 40}};
+    for (const auto& [context, chunk] : cases) {
+        check_recall<double>(small_shape(), small_run(context, chunk), {1, 2, 5}, 1e-11);
+        check_recall<double>(busy_shape(), offloaded(small_run(context, chunk)), {1, 3}, 1e-11);
+    }
+    ModelShape grouped = small_shape();
+    grouped.query_heads = 4;
+    grouped.kv_heads = 2;
+    check_recall<double>(grouped, small_run(77, 24), {2, 4}, 1e-11);
+}
+
+TEST_CASE("pages of more tokens than one tile of queries") {
+    RunConfiguration run = small_run(1400, 512);
+    run.page_tokens = run.window_tokens = 512;
+    check_recall<double>(small_shape(), run, {1}, 1e-11);
+}
+
+TEST_CASE("measuring recall changes no loss") {
+    RunConfiguration run = evaluation_of(offloaded(small_run(77, 16, DType::kF32)));
+    const StepCase data(run);
+    const auto expected = evaluate<float>(data.plan, data.weights, data.sequences);
+    run.recall_budgets = {1, 2};
+    const auto found = evaluate<float>(schedule::make_plan(busy_shape(), run), data.weights, data.sequences);
+    CHECK(same_bits(found.results[0].token_losses, expected.results[0].token_losses));
+}
+
+TEST_CASE("weights that are no numbers are named") {
+    const RunConfiguration run = evaluation_of(small_run(40, 16));
+    StepCase data(run, small_shape());
+    data.weights[trainer::ParameterLayout(small_shape()).offset(trainer::ParameterKind::kFinalNorm, -1) + 3] = NAN;
+    CHECK_THROWS_WITH_AS(evaluate<double>(data.plan, data.weights, data.sequences),
+                         doctest::Contains("model.norm.weight"), NumericError);
+}
+
+}  // namespace
+}  // namespace oomb::testing
