@@ -271,11 +271,12 @@ OracleResult oracle_step(const ModelShape& shape, const ParameterLayout& layout,
 
 std::vector<double> oracle_losses(const ModelShape& shape, const ParameterLayout& layout,
                                   const std::vector<double>& weights, const trainer::SequenceView& sequence,
-                                  const OracleTopK* top_k, PageListsByLayer* lists) {
+                                  const OracleTopK* top_k, PageListsByLayer* lists, OracleLocal local) {
     const Tensor flat = at::from_blob(const_cast<double*>(weights.data()), {layout.elements()}, at::kDouble);
     OracleResult result;
     result.lists.resize(shape.layers);
-    const Tensor losses = token_losses({shape, layout, flat, top_k, &result}, sequence).contiguous();
+    const Tensor losses =
+        token_losses({shape, layout, flat, top_k, &result, nullptr, nullptr, local}, sequence).contiguous();
     if (lists != nullptr) {
         *lists = std::move(result.lists);
     }

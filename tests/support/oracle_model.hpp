@@ -43,7 +43,8 @@ OracleResult oracle_step(const ModelShape& shape, const trainer::ParameterLayout
 // The loss of every token of a sequence in float64, 0 for those that have no target; the lists go to `lists`, if any.
 std::vector<double> oracle_losses(const ModelShape& shape, const trainer::ParameterLayout& layout,
                                   const std::vector<double>& weights, const trainer::SequenceView& sequence,
-                                  const OracleTopK* top_k = nullptr, PageListsByLayer* lists = nullptr);
+                                  const OracleTopK* top_k = nullptr, PageListsByLayer* lists = nullptr,
+                                  OracleLocal local = {});
 
 // What the pages before each query page's chunk cover of dense attention in float64, from the whole attention matrix:
 // [layers, budgets].

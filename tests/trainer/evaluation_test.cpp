@@ -85,8 +85,9 @@ void check(const ModelShape& shape, const RunConfiguration& run, double ignored 
     const OracleTopK top_k{run.chunk_tokens, run.page_tokens, run.top_k,
                            run.attention == AttentionMode::kRandom ? &found.lists : nullptr};
     PageListsByLayer lists;
-    const std::vector<double> expected = oracle_losses(
-        shape, layout, weights, sequences[0].view(), run.attention == AttentionMode::kDense ? nullptr : &top_k, &lists);
+    const std::vector<double> expected =
+        oracle_losses(shape, layout, weights, sequences[0].view(), has_page_lists(run.attention) ? &top_k : nullptr,
+                      &lists, {run.local_window, run.sinks});
     CHECK(found.lists == lists);
     check_losses(found.results[0].token_losses, expected);
     const double sum = std::accumulate(expected.begin(), expected.end(), 0.0);
@@ -117,6 +118,26 @@ TEST_CASE("top-K and random pages: losses over the lists of each, and top-K's li
             check(small_shape(), run);
             check(busy_shape(), offloaded(run), 0.2);
         }
+    }
+}
+
+TEST_CASE("sliding windows of the run and of layers, sinks: losses under the same mask") {
+    struct Case {
+        std::int64_t context, chunk, window, sinks_pages;
+    };
+    const Case cases[] = {{64, 16, 1, 0}, {61, 16, 7, 1}, {97, 24, 24, 3}, {90, 32, 45, 0}, {113, 16, 40, 5}};
+    for (const Case& c : cases) {
+        RunConfiguration run = evaluation_of(small_run(c.context, c.chunk));
+        ModelShape shape = small_shape();
+        for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
+            shape.sliding_windows.push_back(layer % 2 == 0 ? c.window : 0);
+        }
+        check(shape, offloaded(run));
+        run.attention = AttentionMode::kLocal;
+        run.local_window = c.window;
+        run.sinks = c.sinks_pages * run.page_tokens;
+        check(small_shape(), run);
+        check(busy_shape(), offloaded(run), 0.2);
     }
 }
 
