@@ -43,14 +43,24 @@ std::string render_rope(const Rope& rope) {
     return base;
 }
 
+// Sliding windows of the model, empty where it has none.
+std::string render_windows(const ModelShape& model) {
+    if (model.sliding_windows.empty()) {
+        return "";
+    }
+    const std::int64_t widest = std::ranges::max(model.sliding_windows);
+    const std::int64_t full = std::ranges::count(model.sliding_windows, 0);
+    return fmt::format(", sliding window {} in {} layers", format_count(widest), model.layers - full);
+}
+
 std::string render_model(const ModelShape& model, const std::string& name) {
     return fmt::format(
         "model  {}: {}, {} parameters\n"
         "       {} layers, hidden {}, {} query and {} K/V heads of {}, FFN {}, vocabulary {}\n"
-        "       {} positions, {}\n",
+        "       {} positions, {}{}\n",
         name, family_name(model.family), format_count(model.parameters()), model.layers, format_count(model.hidden),
         model.query_heads, model.kv_heads, model.head_dim, format_count(model.ffn), format_count(model.vocab),
-        format_count(model.max_positions), render_rope(model.rope));
+        format_count(model.max_positions), render_rope(model.rope), render_windows(model));
 }
 
 // What was asked, and what the plan made of it where it was left to the plan.

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/core/json.hpp"
 #include "runtime/core/known_hardware.hpp"
+#include "runtime/core/text_file.hpp"
 #include "tests/simulator/plan_call.hpp"
 
 namespace oomb::test {
@@ -57,6 +59,31 @@ TEST_CASE("a number that is all there is needs no remark, one more does") {
             run.top_k = n;
         },
         2 * 32, "--top-k 65: there are 64 pages in the history, all are read as with --attention dense");
+    check(
+        [](RunConfiguration& run, std::int64_t n) {
+            run.attention = AttentionMode::kLocal;
+            run.local_window = n;
+        },
+        10 * 1024 - 1,
+        "--local-window 10240: there are 10,239 tokens before the last one, all are read as with --attention dense");
+}
+
+TEST_CASE("a sliding window on a GPU is said to be slow, and shown where it is the model's") {
+    RunConfiguration run = small_run();
+    run.device = DeviceKind::kCuda;
+    run.compute = DType::kBF16;
+    CHECK(remarks_on(run).empty());
+    run.attention = AttentionMode::kLocal;
+    run.local_window = 1000;
+    REQUIRE(remarks_on(run).size() == 1);
+    CHECK(remarks_on(run)[0].starts_with("sliding windows with --device cuda: "));
+    const TemporaryFolder folder;
+    Json config = read_json_file(model_file("mistral-7b-v0.3"));
+    config["sliding_window"] = 4096;
+    const std::string path = (folder.path() / "config.json").string();
+    write_text_file(path, config.dump());
+    const PlanCall shown = call_plan({"--model", path, "--context", "32K"});
+    CHECK(shown.out.find(", sliding window 4,096 in 32 layers\n") != std::string::npos);
 }
 
 TEST_CASE("a GPU's name in its driver leads to its profile, that of another form of the card to none") {
