@@ -185,7 +185,7 @@ Locality parse_numbers(const std::string& text) {
 }  // namespace
 
 Locality default_locality() {
-    return {0.516, 1.768, 1.361, "fitted on SmolLM2-135M, docs/measurements/locality-smollm2.md"};
+    return {0.516, 1.955, 1.336, "fitted on SmolLM2-135M, docs/measurements/locality-smollm2.md"};
 }
 
 Locality read_locality(const std::string& text) {
