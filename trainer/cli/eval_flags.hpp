@@ -12,8 +12,8 @@ namespace oomb::trainer {
 struct EvalFlags {
     RunFlags run;
     EvaluationOptions options;
-    std::string buckets;  // empty: powers of two
-    std::string budgets;  // numbers of pages; empty: not given
+    std::string buckets;   // empty: powers of two
+    std::string budgets;   // numbers of pages; empty: not given
     std::string hardware;  // empty: not given
     std::uint64_t seed = 0;
     bool recall = false;
