@@ -98,10 +98,7 @@ class GradientRun {
   public:
     GradientRun(const EvaluationOptions& options, const schedule::Plan& dense, const BackendFactory& make_backend,
                 const std::atomic<bool>& stop, std::FILE* log)
-        : make_backend_(make_backend),
-          stop_(stop),
-          log_(log),
-          inputs_(open_evaluation(options, dense, log)) {
+        : make_backend_(make_backend), stop_(stop), log_(log), inputs_(open_evaluation(options, dense, log)) {
         for (std::int64_t i = 0; i < inputs_.text.size(); ++i) {
             sequences_.push_back(inputs_.text.read(i, dense.model.vocab));
             tokens_ += std::ssize(sequences_.back().inputs());
