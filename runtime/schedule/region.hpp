@@ -50,7 +50,7 @@ namespace oomb::schedule {
     X(kHostTokens, "host_tokens", "token and target numbers of the sequence")                                       \
     X(kHostPageLists, "host_page_lists", "top-K: the pages that each query page attends to")                        \
     X(kTokenLosses, "token_losses", "evaluation: [chunk] loss of each token, accumulator type")                     \
-    X(kHostLosses, "host_losses", "evaluation: [context] the same, of all chunks")                                  \
+    X(kHostLosses, "host_losses", "evaluation: [context] loss of each token")                                       \
     X(kPageMass, "page_mass", "recall: [query pages of a chunk, pages before it] attention mass, accumulator type") \
     X(kRecall, "recall", "recall: sums by layer and budget, float64")                                               \
     X(kHostStates, "host_states", "AdamW's m, v and master weights of the other shards")
