@@ -49,7 +49,7 @@ std::vector<std::string> remarks_on(const schedule::Plan& plan) {
                 "tokens before the last one, all are read as with --attention dense");
     }
     if (slides(step) && plan.run.device == DeviceKind::kCuda) {
-        remarks.push_back(
+        remarks.emplace_back(
             "sliding windows with --device cuda: attention that they mask runs in plain kernels, many times slower "
             "than "
             "predicted");
