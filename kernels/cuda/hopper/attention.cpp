@@ -1,0 +1,78 @@
+#include "kernels/cuda/hopper/attention.hpp"
+
+#include <limits>
+
+#include "kernels/cuda/attention.hpp"
+#include "kernels/cuda/hopper/forward_kernels.hpp"
+#include "kernels/cuda/hopper/walk.hpp"
+#include "runtime/core/error.hpp"
+
+namespace oomb::kernels::cuda::hopper {
+namespace {
+
+template <class... P>
+bool on_16_bytes(const P*... pointers) {
+    return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+// Of a window that the kernels read page by page.
+bool takes_window(const paging::PageView<const BFloat16>& kv) {
+    constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max() - kPageTokens;
+    return (kv.head_dim == 64 || kv.head_dim == 128) && kv.page_tokens == kPageTokens && kv.tokens > 0 &&
+           kv.tokens <= kMostTokens && on_16_bytes(kv.k_slab, kv.v_slab);
+}
+
+void require_heads(const char* kernel, std::int64_t query_heads, std::int64_t kv_heads) {
+    require_operand(kv_heads > 0 && query_heads % kv_heads == 0, kernel, "query_heads", query_heads,
+                    "a multiple of the KV heads");
+}
+
+// What cannot go to the plain kernel for want of its operands there.
+void refuse(const char* kernel, const char* what, const paging::PageView<const BFloat16>& kv, double scale) {
+    fail<InternalError>(
+        "{}: {} for {} keys in pages of {}, head_dim {}, scale {}: allowed are pages of {}, head_dim 64 or 128, a "
+        "positive scale, data on 16 bytes, and at least one key",
+        kernel, what, kv.tokens, kv.page_tokens, kv.head_dim, scale, kPageTokens);
+}
+
+constexpr double kLog2E = 1.44269504088896340736;
+
+template <int kHeadDim>
+void launch_forward(ForwardKernel kernel, const ForwardOperands& op, cudaStream_t stream) {
+    switch (kernel) {
+        case ForwardKernel::kSimple:
+            return launch_simple<kHeadDim>(op, stream);
+    }
+}
+
+}  // namespace
+
+bool takes(const AttentionForward<BFloat16>& args) {
+    return takes_window(args.kv) && args.scale > 0 && on_16_bytes(args.q, args.o_part);
+}
+
+void attention_forward(const AttentionForward<BFloat16>& args, const ForwardOptions& options, cudaStream_t stream) {
+    require_heads(kForwardName, args.query_heads, args.kv.kv_heads);
+    if (!takes(args)) {
+        if (options.lists.pages != nullptr || options.merge) {
+            refuse(kForwardName, options.merge ? "no merge" : "no page lists", args.kv, args.scale);
+        }
+        return cuda::attention_forward(args, stream);
+    }
+    if (args.tokens == 0) {
+        return;
+    }
+    ForwardOperands op;
+    op.args = args;
+    op.lists = options.lists;
+    op.merge = options.merge;
+    op.scale_log2 = static_cast<float>(args.scale * kLog2E);
+    op.pages = page_maps(args.kv);
+    if (args.kv.head_dim == 64) {
+        launch_forward<64>(options.kernel, op, stream);
+    } else {
+        launch_forward<128>(options.kernel, op, stream);
+    }
+}
+
+}  // namespace oomb::kernels::cuda::hopper

@@ -1,0 +1,37 @@
+#pragma once
+// Attention in bfloat16 by the tensor cores and the copy engine of sm_90a, over pages where they lie;
+// docs/hopper-attention.md has the pipelines and their budgets. See launch.hpp for what entry points promise.
+//
+// Sums of scores and outputs are fp32, weights and their gradients are rounded to bfloat16 before they are multiplied.
+// Operands that takes() refuses go to the plain kernel (kernels/cuda/attention.hpp): pages of other than 128 tokens, a
+// head_dim other than 64 or 128, a scale that is not positive, data that do not lie on 16 bytes, no keys.
+
+#include "kernels/attention.hpp"
+#include "kernels/cuda/launch.hpp"
+
+namespace oomb::kernels::cuda::hopper {
+
+// Steps of one kernel, side by side for measurements; the results differ by nothing but the order of instructions.
+enum class ForwardKernel {
+    kSimple,       // every warpgroup waits for its products; one thread of the block loads
+};
+
+// A query page, 128 queries counted from the call's first, reads these pages alone, of those its mask lets it see.
+struct PageLists {
+    const std::int32_t* pages =
+        nullptr;  // [query pages, count], pages of the window, ascending; -1 ends a shorter list
+    std::int64_t count = 0;
+};
+
+struct ForwardOptions {
+    ForwardKernel kernel = ForwardKernel::kSimple;
+    PageLists lists = {};  // if given; else every query reads the whole window
+    bool merge = false;    // o_part and lse_part hold the result over other keys; they become that over both
+};
+
+bool takes(const AttentionForward<BFloat16>& args);
+
+// Throws InternalError if there are lists, or a result to merge with, and takes() refuses.
+void attention_forward(const AttentionForward<BFloat16>& args, const ForwardOptions& options, cudaStream_t stream);
+
+}  // namespace oomb::kernels::cuda::hopper
