@@ -42,6 +42,10 @@ void launch_forward(ForwardKernel kernel, const ForwardOperands& op, cudaStream_
     switch (kernel) {
         case ForwardKernel::kSimple:
             return launch_simple<kHeadDim>(op, stream);
+        case ForwardKernel::kSpecialised:
+            return launch_specialised<kHeadDim, false>(op, stream);
+        case ForwardKernel::kTurns:
+            return launch_specialised<kHeadDim, true>(op, stream);
     }
 }
 

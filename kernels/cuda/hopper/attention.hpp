@@ -14,6 +14,8 @@ namespace oomb::kernels::cuda::hopper {
 // Steps of one kernel, side by side for measurements; the results differ by nothing but the order of instructions.
 enum class ForwardKernel {
     kSimple,       // every warpgroup waits for its products; one thread of the block loads
+    kSpecialised,  // a producer warp; the products of one page run under the softmax of the next
+    kTurns,        // and warpgroups take turns at the tensor cores, so that one's softmax runs under another's products
 };
 
 // A query page, 128 queries counted from the call's first, reads these pages alone, of those its mask lets it see.
@@ -24,7 +26,7 @@ struct PageLists {
 };
 
 struct ForwardOptions {
-    ForwardKernel kernel = ForwardKernel::kSimple;
+    ForwardKernel kernel = ForwardKernel::kTurns;
     PageLists lists = {};  // if given; else every query reads the whole window
     bool merge = false;    // o_part and lse_part hold the result over other keys; they become that over both
 };
