@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernels/cuda/attention.hpp"
+#include "kernels/cuda/hopper/backward_kernels.hpp"
 #include "kernels/cuda/hopper/forward_kernels.hpp"
 #include "kernels/cuda/hopper/walk.hpp"
 #include "runtime/core/error.hpp"
@@ -76,6 +77,37 @@ void attention_forward(const AttentionForward<BFloat16>& args, const ForwardOpti
         launch_forward<64>(options.kernel, op, stream);
     } else {
         launch_forward<128>(options.kernel, op, stream);
+    }
+}
+
+bool takes(const AttentionBackward<BFloat16>& args) {
+    return takes_window(args.kv) && args.scale > 0 && args.tokens > 0 &&
+           on_16_bytes(args.q, args.d_o, args.dq, args.d_kv.k_slab, args.d_kv.v_slab) &&
+           args.d_kv.page_tokens == args.kv.page_tokens;
+}
+
+void attention_backward(const AttentionBackward<BFloat16>& args, const PageReaders& readers, cudaStream_t stream) {
+    require_heads(kBackwardName, args.query_heads, args.kv.kv_heads);
+    if (!takes(args)) {
+        if (readers.offsets != nullptr) {
+            refuse(kBackwardName, "no page lists", args.kv, args.scale);
+        }
+        return cuda::attention_backward(args, stream);
+    }
+    const char* same = "that of the K/V window";
+    require_operand(args.d_kv.kv_heads == args.kv.kv_heads, kBackwardName, "d_kv.kv_heads", args.d_kv.kv_heads, same);
+    require_operand(args.d_kv.head_dim == args.kv.head_dim, kBackwardName, "d_kv.head_dim", args.d_kv.head_dim, same);
+    require_operand(args.d_kv.tokens == args.kv.tokens, kBackwardName, "d_kv.tokens", args.d_kv.tokens, same);
+    BackwardOperands op;
+    op.args = args;
+    op.readers = readers;
+    op.scale = static_cast<float>(args.scale);
+    op.scale_log2 = static_cast<float>(args.scale * kLog2E);
+    op.pages = page_maps(args.kv);
+    if (args.kv.head_dim == 64) {
+        launch_backward<64>(op, stream);
+    } else {
+        launch_backward<128>(op, stream);
     }
 }
 

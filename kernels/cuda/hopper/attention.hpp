@@ -36,4 +36,17 @@ bool takes(const AttentionForward<BFloat16>& args);
 // Throws InternalError if there are lists, or a result to merge with, and takes() refuses.
 void attention_forward(const AttentionForward<BFloat16>& args, const ForwardOptions& options, cudaStream_t stream);
 
+// The lists the other way about: page p of the window is read by the query pages `query_pages[offsets[p]]` to
+// `query_pages[offsets[p + 1] - 1]`.
+struct PageReaders {
+    const std::int32_t* offsets = nullptr;      // [pages + 1]
+    const std::int32_t* query_pages = nullptr;  // [offsets[pages]]
+};
+
+bool takes(const AttentionBackward<BFloat16>& args);
+
+// dk and dv have the same bits every time. dq does not: blocks, each with a page, add to it in the order they come.
+// Throws InternalError if there are readers and takes() refuses.
+void attention_backward(const AttentionBackward<BFloat16>& args, const PageReaders& readers, cudaStream_t stream);
+
 }  // namespace oomb::kernels::cuda::hopper
