@@ -16,11 +16,11 @@ bool on_16_bytes(const P*... pointers) {
     return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
-// Of a window that the kernels read page by page.
-bool takes_window(const paging::PageView<const BFloat16>& kv) {
-    constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max() - kPageTokens;
-    return (kv.head_dim == 64 || kv.head_dim == 128) && kv.page_tokens == kPageTokens && kv.tokens > 0 &&
-           kv.tokens <= kMostTokens && on_16_bytes(kv.k_slab, kv.v_slab);
+// Of a window that the kernels read page by page; rows and keys are counted in 32 bits.
+bool takes_window(const paging::PageView<const BFloat16>& kv, std::int64_t queries) {
+    constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max() - 2 * kPageTokens;
+    return queries <= kMostTokens && (kv.head_dim == 64 || kv.head_dim == 128) && kv.page_tokens == kPageTokens &&
+           kv.tokens > 0 && kv.tokens <= kMostTokens && on_16_bytes(kv.k_slab, kv.v_slab);
 }
 
 void require_heads(const char* kernel, std::int64_t query_heads, std::int64_t kv_heads) {
@@ -53,7 +53,7 @@ void launch_forward(ForwardKernel kernel, const ForwardOperands& op, cudaStream_
 }  // namespace
 
 bool takes(const AttentionForward<BFloat16>& args) {
-    return takes_window(args.kv) && args.scale > 0 && on_16_bytes(args.q, args.o_part);
+    return takes_window(args.kv, args.tokens) && args.scale > 0 && on_16_bytes(args.q, args.o_part);
 }
 
 void attention_forward(const AttentionForward<BFloat16>& args, const ForwardOptions& options, cudaStream_t stream) {
@@ -81,7 +81,7 @@ void attention_forward(const AttentionForward<BFloat16>& args, const ForwardOpti
 }
 
 bool takes(const AttentionBackward<BFloat16>& args) {
-    return takes_window(args.kv) && args.scale > 0 && args.tokens > 0 &&
+    return takes_window(args.kv, args.tokens) && args.scale > 0 && args.tokens > 0 &&
            on_16_bytes(args.q, args.d_o, args.dq, args.d_kv.k_slab, args.d_kv.v_slab) &&
            args.d_kv.page_tokens == args.kv.page_tokens;
 }

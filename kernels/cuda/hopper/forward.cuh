@@ -122,34 +122,36 @@ struct RowKeys {
     }
 };
 
-// Of the thread's two rows: the largest score so far, in all threads of the row, and this thread's part of the sum of
-// weights relative to it.
+// Of the thread's two rows: what weights are relative to, the largest score so far as a power of two, the same in all
+// threads of the row; and this thread's part of their sum.
 struct OnlineSoftmax {
-    float largest[2] = {kNoScore, kNoScore};
+    float reference[2] = {kNoScore, kNoScore};
     float total[2] = {0, 0};
 
-    // Scores become weights, 0 for those that are -inf; `rescale` is what earlier sums are to be multiplied with.
+    // Scores become weights, 0 for those that are -inf; `rescale` is what earlier sums are to be multiplied with,
+    // exactly 1 where the reference stays: over thousands of pages nothing drifts.
     __device__ void weigh(float (&s)[kScores], float scale_log2, float (&rescale)[2]) {
-        float reference[2];
+        float subtracted[2];
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            float most = largest[r];
+            float most = kNoScore;
 #pragma unroll
             for (int i = 2 * r; i < kScores; i += 4) {
                 most = fmaxf(most, fmaxf(s[i], s[i + 1]));
             }
             most = fmaxf(most, exchange(most, 1));
             most = fmaxf(most, exchange(most, 2));
+            const float next = fmaxf(reference[r], most * scale_log2);
             // No finite score so far: nothing to subtract, or -inf - -inf would turn a zero weight into NaN.
-            reference[r] = most == kNoScore ? 0.0F : most * scale_log2;
-            rescale[r] = power_of_two(largest[r] * scale_log2 - reference[r]);
-            largest[r] = most;
+            subtracted[r] = next == kNoScore ? 0.0F : next;
+            rescale[r] = power_of_two(reference[r] - subtracted[r]);
+            reference[r] = next;
         }
         float sum[2][2] = {};
 #pragma unroll
         for (int i = 0; i < kScores; ++i) {
             const int r = i / 2 % 2;
-            s[i] = power_of_two(s[i] * scale_log2 - reference[r]);
+            s[i] = power_of_two(s[i] * scale_log2 - subtracted[r]);
             sum[r][i % 2] += s[i];
         }
         for (int r = 0; r < 2; ++r) {
@@ -185,7 +187,7 @@ __device__ void write_rows(const ForwardOperands& op, int head, std::int64_t fir
         if (!has_row || (op.merge && !any)) {
             continue;
         }
-        const float here = any ? (softmax.largest[r] * op.scale_log2 + log2f(total)) * kLn2 : kNoScore;
+        const float here = any ? (softmax.reference[r] + log2f(total)) * kLn2 : kNoScore;
         const float lse = both ? fmaxf(here, earlier) + log1pf(expf(-fabsf(here - earlier))) : here;
         const float weight = any ? (both ? expf(here - lse) : 1.0F) / total : 0.0F;
         const float earlier_weight = both ? expf(earlier - lse) : 0.0F;
