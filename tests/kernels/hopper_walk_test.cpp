@@ -46,7 +46,7 @@ Problem random_problem(std::mt19937& random) {
 TEST_CASE("a tile reads every page that one of its queries sees, and masks where not all see all") {
     std::mt19937 random(1);
     int empty = 0, masked = 0, whole = 0;
-    for (int round = 0; round < 2'000; ++round) {
+    for (int round = 0; round < 1'000; ++round) {
         Problem p = random_problem(random);
         p.mask.document_starts = p.document_starts.empty() ? nullptr : p.document_starts.data();
         hopper::TileKeys tile;
@@ -64,16 +64,20 @@ TEST_CASE("a tile reads every page that one of its queries sees, and masks where
         empty += tile.pages() == 0;
         for (std::int32_t page = 0; page < pages; ++page) {
             bool any = false, all = true;
+            int wrong = 0;
+            const hopper::QuerySpan readers = hopper::readers_of(p.mask, p.window, page, p.queries);
             for (std::int64_t i = 0; i < p.queries; ++i) {
+                const bool may_read = i >= readers.begin && i < readers.end;
                 const std::uint32_t span = hopper::page_span(hopper::keys_seen(p.mask, p.window, i), page);
                 for (int key = 0; key < hopper::kPageTokens; ++key) {
                     const std::int64_t in_window = std::int64_t{page} * hopper::kPageTokens + key;
                     const bool seen = in_window < p.window.tokens && p.sees(i, in_window);
                     any = any || seen;
                     all = all && seen;
-                    REQUIRE(hopper::in_page_span(span, key) == seen);
+                    wrong += hopper::in_page_span(span, key) != seen || (seen && !may_read);
                 }
             }
+            REQUIRE(wrong == 0);
             const bool read = page >= tile.first_page() && page < tile.first_page() + tile.pages();
             REQUIRE((read || !any));
             REQUIRE(tile.all_see(page) == all);
@@ -82,8 +86,8 @@ TEST_CASE("a tile reads every page that one of its queries sees, and masks where
         }
     }
     CHECK(empty > 50);
-    CHECK(masked > 500);
-    CHECK(whole > 500);
+    CHECK(masked > 300);
+    CHECK(whole > 300);
 }
 
 TEST_CASE("spans of a page") {

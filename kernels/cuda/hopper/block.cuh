@@ -1,25 +1,26 @@
 #pragma once
-// What kernels of all roles share: shared memory, warpgroups, tiles by the copy engine, bfloat16 in pairs, launches.
-
-#include <cuda_runtime.h>
+// What kernels of all roles share: rings of stages, warpgroups, tiles by the copy engine, bfloat16 in pairs.
 
 #include "kernels/cuda/hopper/layout.hpp"
 #include "kernels/cuda/hopper/tma.cuh"
 #include "kernels/cuda/hopper/walk.hpp"
-#include "kernels/cuda/launch.hpp"
 #include "kernels/cuda/reduce.cuh"
 
 namespace oomb::kernels::cuda::hopper {
 
-// Dynamic shared memory is asked for with room to begin on an atom.
-template <class Shared>
-constexpr std::size_t kSharedBytes = sizeof(Shared) + kAtomBytes;
-template <class Shared>
-__device__ Shared& shared_memory() {
-    extern __shared__ std::uint8_t bytes[];
-    const std::uint32_t beyond = shared_address(bytes) % kAtomBytes;
-    return *reinterpret_cast<Shared*>(bytes + (beyond == 0 ? 0 : kAtomBytes - beyond));
-}
+// Which of the stages of a ring comes next, and in which parity of its barriers.
+template <int kStages>
+struct RingPlace {
+    int stage = 0;
+    std::uint32_t parity = 0;
+
+    __device__ void advance() {
+        if (++stage == kStages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
 
 // The number of the calling warpgroup, as a value that the compiler knows to be the same in a warp.
 __device__ inline int warpgroup_index() {
@@ -50,17 +51,6 @@ __device__ void load_page_tile(std::uint8_t* to, const CUtensorMap& map, int kv_
     }
 }
 
-__device__ inline float power_of_two(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-// Two bfloat16, `low` in the lower half.
-__device__ inline std::uint32_t pack(float low, float high) {
-    std::uint32_t both;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-    return both;
-}
 template <int kSteps>
 __device__ void pack(std::uint32_t (&packed)[kSteps][4], const float (&values)[kSteps * 8]) {
 #pragma unroll
@@ -70,19 +60,6 @@ __device__ void pack(std::uint32_t (&packed)[kSteps][4], const float (&values)[k
             packed[step][j] = pack(values[8 * step + 2 * j], values[8 * step + 2 * j + 1]);
         }
     }
-}
-
-// One block to a multiprocessor, `items` of them.
-template <class Shared, class Operands>
-void launch_blocks(void (*kernel)(Operands), std::int64_t items, int threads, const Operands& op, const char* name,
-                   cudaStream_t stream) {
-    constexpr std::size_t kBytes = kSharedBytes<Shared>;
-    const cudaError_t room =
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kBytes));
-    require_operand(room == cudaSuccess, name, "shared memory of a block in bytes", kBytes,
-                    "what an sm_90 multiprocessor has");
-    kernel<<<blocks_for(items, 1), threads, kBytes, stream>>>(op);
-    check_launch(name);
 }
 
 }  // namespace oomb::kernels::cuda::hopper

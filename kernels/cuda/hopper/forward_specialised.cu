@@ -20,8 +20,8 @@ template <int kConsumers, bool kTurns>
 struct Turns {
     int consumer;
 
-    __device__ explicit Turns(int consumer) : consumer(consumer) {
-        if (kTurns && consumer == kConsumers - 1) {
+    __device__ explicit Turns(int index) : consumer(index) {
+        if (kTurns && index == kConsumers - 1) {
             arrive_at(1, 2 * kWarpgroup);
         }
     }

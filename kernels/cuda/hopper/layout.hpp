@@ -35,6 +35,9 @@ constexpr std::uint32_t tile_bytes(int rows, int columns) {
     return static_cast<std::uint32_t>(rows * columns * 2);
 }
 
+// Whether the columns or the rows of a tile in shared memory are summed.
+enum class Summed { kAlongColumns = 0, kAlongRows = 1 };
+
 // The operand of a wgmma in shared memory. `leading` is the distance of boxes of an MN-major operand (of no meaning for
 // a K-major one), `stride` that of 8 rows; all in bytes, multiples of 16.
 constexpr std::uint64_t matrix_descriptor(std::uint32_t address, std::uint32_t leading, std::uint32_t stride) {

@@ -3,11 +3,9 @@
 
 #include <cstdint>
 
-namespace oomb::kernels::cuda::hopper {
+#include "kernels/cuda/hopper/device.cuh"
 
-__device__ inline std::uint32_t shared_address(const void* pointer) {
-    return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
+namespace oomb::kernels::cuda::hopper {
 
 // A phase ends when as many threads have arrived as init() said and all bytes expected have come. Phases count from 0;
 // wait() takes the parity of the phase whose end is waited for, and passes at once for the one before the first.
@@ -57,20 +55,6 @@ __device__ inline void wait_at(int barrier, int threads) {
 __device__ inline void arrive_at(int barrier, int threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
-
-// Which of the stages of a ring comes next, and in which parity of its barriers.
-template <int kStages>
-struct RingPlace {
-    int stage = 0;
-    std::uint32_t parity = 0;
-
-    __device__ void advance() {
-        if (++stage == kStages) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-};
 
 // Registers of the calling warpgroup's threads from here on; all its warps call.
 template <int kRegisters>

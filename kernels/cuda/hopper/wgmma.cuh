@@ -11,9 +11,6 @@
 
 namespace oomb::kernels::cuda::hopper {
 
-// How the operand in shared memory lies; see layout.hpp.
-enum class Summed { kAlongColumns = 0, kAlongRows = 1 };
-
 // Registers written by this thread may be read by the products that follow.
 __device__ inline void begin_products() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

@@ -2,49 +2,11 @@
 // rounding to bfloat16 allows, and beside the plain kernel.
 #include <doctest/doctest.h>
 
-#include "tests/kernels/attention_case.hpp"
 #include "tests/kernels/cuda/hopper_sets.hpp"
-#include "tests/kernels/rounding_bounds.hpp"
+#include "tests/kernels/hopper_case.hpp"
 
 namespace oomb::kernels::test {
 namespace {
-
-// If every rounding were off by its most, the mean would reach the bound; uniform errors, all of one sign, 1 / sqrt(3).
-constexpr double kMean = 0.58;
-
-void check_forward(const AttentionOutput& out, const oracle::AttentionResult& expected, const RoundingBounds& bounds) {
-    CHECK(excess(out.o, expected.o, bounds.o) < 1);
-    CHECK(mean_excess(out.o, expected.o, bounds.o) < kMean);
-    CHECK(excess(out.lse, expected.lse, std::vector<double>(out.lse.size(), bounds.score)) < 1);
-}
-
-void check_backward(const AttentionOutput& out, const oracle::AttentionResult& expected, const RoundingBounds& bounds) {
-    CHECK(excess(out.dq, expected.dq, bounds.dq) < 1);
-    CHECK(excess(out.dk, expected.dk, bounds.dk) < 1);
-    CHECK(excess(out.dv, expected.dv, bounds.dv) < 1);
-    CHECK(mean_excess(out.dq, expected.dq, bounds.dq) < kMean);
-    CHECK(mean_excess(out.dk, expected.dk, bounds.dk) < kMean);
-    CHECK(mean_excess(out.dv, expected.dv, bounds.dv) < kMean);
-}
-
-template <class Set>
-void check(const AttentionCase& c) {
-    CAPTURE(c.tokens);
-    CAPTURE(c.query_heads);
-    CAPTURE(c.keys);
-    CAPTURE(c.head_dim);
-    CAPTURE(c.cuts.size());
-    const auto in = attention_input<BFloat16>(c);
-    const auto expected = oracle::attention(in);
-    const auto bounds = rounding_bounds(in, expected);
-    AttentionOutput out;
-    run_forward<Set>(c, in, out);
-    check_forward(out, expected, bounds);
-    if (Set::kForward == cuda::hopper::ForwardKernel::kTurns) {  // backward has one kernel
-        run_backward<Set>(c, in, expected, /*first_touch=*/true, 0.0, out);
-        check_backward(out, expected, bounds);
-    }
-}
 
 TEST_CASE_TEMPLATE("Hopper: groups of 1, 3, 4, 7 and 8 query heads, head sizes 64 and 128", Set, OOMB_HOPPER_SETS) {
     for (const std::int64_t head_dim : {64, 128}) {

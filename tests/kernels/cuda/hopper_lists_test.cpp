@@ -2,132 +2,11 @@
 // plain kernel can be compared with.
 #include <doctest/doctest.h>
 
-#include "tests/kernels/attention_case.hpp"
 #include "tests/kernels/cuda/hopper_sets.hpp"
-#include "tests/kernels/rounding_bounds.hpp"
+#include "tests/kernels/hopper_case.hpp"
 
 namespace oomb::kernels::test {
 namespace {
-
-constexpr std::int64_t kPage = 128;
-
-// A list of pages of the window for each page of queries, ascending, and the same the other way about.
-struct Lists {
-    std::int64_t most;
-    std::vector<std::vector<std::int32_t>> of_queries;
-
-    Lists(const AttentionCase& c, std::int64_t longest, unsigned seed) : most(longest) {
-        std::mt19937 random(seed);
-        const std::int64_t pages = (c.keys + kPage - 1) / kPage;
-        for (std::int64_t i = 0; i * kPage < c.tokens; ++i) {
-            std::vector<std::int32_t> all(pages);
-            std::iota(all.begin(), all.end(), 0);
-            std::shuffle(all.begin(), all.end(), random);
-            all.resize(std::min<std::int64_t>(pages, i % 3 == 2 ? most / 2 : most));  // every third is shorter
-            std::sort(all.begin(), all.end());
-            of_queries.push_back(all);
-        }
-    }
-    bool reads(std::int64_t query, std::int64_t key) const {
-        const auto& list = of_queries[query / kPage];
-        return std::binary_search(list.begin(), list.end(), static_cast<std::int32_t>(key / kPage));
-    }
-    std::vector<std::int32_t> padded() const {
-        std::vector<std::int32_t> result;
-        for (const auto& list : of_queries) {
-            result.insert(result.end(), list.begin(), list.end());
-            result.resize(result.size() + most - list.size(), -1);
-        }
-        return result;
-    }
-    // Offsets, then query pages.
-    std::pair<std::vector<std::int32_t>, std::vector<std::int32_t>> readers(std::int64_t pages) const {
-        std::vector<std::int32_t> offsets{0}, query_pages;
-        for (std::int32_t page = 0; page < pages; ++page) {
-            for (std::size_t i = 0; i < of_queries.size(); ++i) {
-                if (std::binary_search(of_queries[i].begin(), of_queries[i].end(), page)) {
-                    query_pages.push_back(static_cast<std::int32_t>(i));
-                }
-            }
-            offsets.push_back(static_cast<std::int32_t>(query_pages.size()));
-        }
-        return {offsets, query_pages};
-    }
-};
-
-// Operands on the device, for calls that run_forward and run_backward do not make.
-template <class Set>
-struct Problem {
-    const AttentionCase& c;
-    oracle::AttentionInput in;
-    DeviceBuffer<BFloat16> q, d_o;
-    DeviceBuffer<float> o, lse;
-
-    explicit Problem(const AttentionCase& problem)
-        : c(problem),
-          in(attention_input<BFloat16>(c)),
-          q(narrow<BFloat16>(in.q)),
-          d_o(narrow<BFloat16>(in.d_o)),
-          o(in.q.size()),
-          lse(static_cast<std::size_t>(c.tokens * c.query_heads)) {}
-
-    void forward(PagedWindow<Set, BFloat16>& kv, const cuda::hopper::PageLists& lists, bool merge) {
-        Set::attention_forward({.q = q.data(),
-                                .kv = kv.template view<const BFloat16>(),
-                                .o_part = o.data(),
-                                .lse_part = lse.data(),
-                                .tokens = c.tokens,
-                                .query_heads = c.query_heads,
-                                .scale = in.scale,
-                                .mask = c.mask},
-                               lists, merge);
-    }
-};
-
-template <class Set>
-void check_lists(const AttentionCase& c, std::int64_t most) {
-    CAPTURE(c.head_dim);
-    CAPTURE(c.tokens);
-    const Lists lists(c, most, 3);
-    Problem<Set> problem(c);
-    for (std::int64_t i = 0; i < c.tokens * c.keys; ++i) {
-        problem.in.visible[i] = problem.in.visible[i] != 0 && lists.reads(i / c.keys, i % c.keys) ? 1 : 0;
-    }
-    const auto expected = oracle::attention(problem.in);
-    const auto bounds = rounding_bounds(problem.in, expected);
-    PagedWindow<Set, BFloat16> kv(c, 0, c.keys, 1);
-    kv.fill(problem.in.k, problem.in.v);
-    DeviceBuffer<std::int32_t> listed(lists.padded());
-    problem.forward(kv, {listed.data(), most}, false);
-    CHECK(excess(widen(problem.o.values()), expected.o, bounds.o) < 1);
-    CHECK(excess(widen(problem.lse.values()), expected.lse, std::vector<double>(expected.lse.size(), bounds.score)) <
-          1);
-
-    const auto [offsets, query_pages] = lists.readers(kv.pages());
-    DeviceBuffer<std::int32_t> of_pages(offsets), readers(query_pages);
-    DeviceBuffer<float> lse(narrow<float>(expected.lse)), delta(narrow<float>(expected.delta));
-    DeviceBuffer<float> dq(std::vector<float>(problem.in.q.size(), 0.0F));
-    DeviceBuffer<std::uint8_t> touch(std::vector<std::uint8_t>(kv.pages(), 1));
-    PagedWindow<Set, float> d_kv(c, 0, c.keys, 7);
-    Set::attention_backward({.q = problem.q.data(),
-                             .d_o = problem.d_o.data(),
-                             .lse = lse.data(),
-                             .delta = delta.data(),
-                             .kv = kv.template view<const BFloat16>(),
-                             .dq = dq.data(),
-                             .d_kv = d_kv.view(),
-                             .first_touch = touch.data(),
-                             .tokens = c.tokens,
-                             .query_heads = c.query_heads,
-                             .scale = problem.in.scale,
-                             .mask = c.mask},
-                            {of_pages.data(), readers.data()});
-    std::vector<double> dk, dv;
-    d_kv.gather(dk, dv);
-    CHECK(excess(widen(dq.values()), expected.dq, bounds.dq) < 1);
-    CHECK(excess(dk, expected.dk, bounds.dk) < 1);
-    CHECK(excess(dv, expected.dv, bounds.dv) < 1);
-}
 
 TEST_CASE_TEMPLATE("Hopper: a query page reads the pages of its list", Set, OOMB_HOPPER_SETS) {
     for (const std::int64_t head_dim : {64, 128}) {
@@ -145,18 +24,7 @@ TEST_CASE_TEMPLATE("Hopper: a window is merged with the result before it, in pla
             {200, 3, 1, head_dim, 300, kPage, {}, 0, {.first_query = 170, .sliding_window = 90}},
             {200, 3, 1, head_dim, 300, kPage, {}, 100, {.first_query = 50}}};
         for (const AttentionCase& c : cases) {
-            Problem<Set> problem(c);
-            const auto expected = oracle::attention(problem.in);
-            const auto bounds = rounding_bounds(problem.in, expected);
-            const std::vector<std::int64_t> bounds_of_windows{0, 130, 256, c.keys};
-            for (int w = 0; w < 3; ++w) {
-                PagedWindow<Set, BFloat16> kv(c, bounds_of_windows[w], bounds_of_windows[w + 1], unsigned(w));
-                kv.fill(problem.in.k, problem.in.v);
-                problem.forward(kv, {}, w > 0);
-            }
-            CHECK(excess(widen(problem.o.values()), expected.o, bounds.o) < 1);
-            CHECK(excess(widen(problem.lse.values()), expected.lse,
-                         std::vector<double>(expected.lse.size(), 2 * bounds.score)) < 1);
+            check_merge<Set>(c);
         }
     }
 }
