@@ -93,7 +93,7 @@ void run_block(unsigned threads) {
     std::fill(machine.memory.begin(), machine.memory.end(), std::uint8_t{0xff});
     machine.barriers.clear();
     machine.warps.clear();
-    begin_block(threads);
+    begin_block(threads, machine.random);
     start_fibers();
     std::vector<unsigned> order(threads);
     for (unsigned i = 0; i < threads; ++i) {

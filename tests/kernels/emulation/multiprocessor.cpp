@@ -53,6 +53,9 @@ struct Copy {
     Thread* thread;
 };
 
+enum Kind { kLoads, kAdditions, kProducts, kKinds };
+double temper[kKinds];
+
 std::vector<Warpgroup> warpgroups;
 std::vector<Thread> threads;
 std::vector<Copy> copies;
@@ -178,7 +181,10 @@ Warpgroup& own_warpgroup() {
 
 }  // namespace
 
-void begin_block(unsigned count) {
+void begin_block(unsigned count, std::mt19937& random) {
+    for (double& eagerness : temper) {
+        eagerness = random() % 2 == 0 ? 1 : 64;
+    }
     threads.assign(count, {});
     warpgroups.assign((count + kWarpgroup - 1) / kWarpgroup, {});
     copies.clear();
@@ -193,26 +199,28 @@ unsigned threads_of_block() {
     return static_cast<unsigned>(threads.size());
 }
 
+// Each block has a temper: of loads, additions and products some kinds are 64 times as eager as others.
 bool do_some_work(std::mt19937& random) {
-    std::vector<Warpgroup*> ready;
-    for (Warpgroup& group : warpgroups) {
-        if (!group.products.empty() && group.products.front().issued == kWarpgroup) {
-            ready.push_back(&group);
-        }
+    std::vector<double> eagerness;
+    for (const Copy& copy : copies) {
+        eagerness.push_back(temper[copy.barrier != nullptr ? kLoads : kAdditions]);
     }
-    const std::size_t choices = copies.size() + ready.size();
-    if (choices == 0) {
+    for (const Warpgroup& group : warpgroups) {
+        const bool ready = !group.products.empty() && group.products.front().issued == kWarpgroup;
+        eagerness.push_back(ready ? temper[kProducts] : 0);
+    }
+    if (std::all_of(eagerness.begin(), eagerness.end(), [](double e) { return e == 0; })) {
         return false;
     }
-    const std::size_t choice = random() % choices;
-    if (choice < ready.size()) {
-        do_product(*ready[choice]);
-    } else {
-        const auto at = copies.begin() + static_cast<std::ptrdiff_t>(choice - ready.size());
-        const Copy copy = *at;
-        copies.erase(at);
-        do_copy(copy);
+    const std::size_t choice = std::discrete_distribution<std::size_t>(eagerness.begin(), eagerness.end())(random);
+    if (choice >= copies.size()) {
+        do_product(warpgroups[choice - copies.size()]);
+        return true;
     }
+    const auto at = copies.begin() + static_cast<std::ptrdiff_t>(choice);
+    const Copy copy = *at;
+    copies.erase(at);
+    do_copy(copy);
     return true;
 }
 

@@ -6,7 +6,7 @@
 
 namespace oomb::emulation {
 
-void begin_block(unsigned threads);
+void begin_block(unsigned threads, std::mt19937& random);
 void end_block();  // throws Error if something is still under way
 unsigned threads_of_block();
 
