@@ -171,7 +171,8 @@ void forward_ours(benchmark::State& state, const Model& model, std::int64_t keys
 }
 
 // Gradient pages are there already and are added to, as in all chunks of a step but the first to touch them.
-void backward_ours(benchmark::State& state, const Model& model, std::int64_t keys, bool sustained) {
+void backward_ours(benchmark::State& state, const Model& model, std::int64_t keys, hopper::BackwardKernel kernel,
+                   bool sustained) {
     const Window window(model, keys);
     const std::vector<float> expected_lse(kRows * model.heads, std::log(static_cast<float>(keys)) + 0.5F);
     const DeviceMemory lse = uploaded(expected_lse), delta(kRows * model.heads * 4);
@@ -201,7 +202,8 @@ void backward_ours(benchmark::State& state, const Model& model, std::int64_t key
                                                     .query_heads = model.heads,
                                                     .scale = window.scale(),
                                                     .mask = window.mask()};
-    measure(state, window.flops(true), sustained, [&] { hopper::attention_backward(args, {}, nullptr); });
+    measure(state, window.flops(true), sustained,
+            [&] { hopper::attention_backward(args, {.kernel = kernel}, nullptr); });
 }
 
 void cudnn(benchmark::State& state, const Model& model, std::int64_t keys, bool backward, bool sustained) {
@@ -279,8 +281,11 @@ void add_window(const Model& model, std::int64_t keys, bool sustained) {
     }
     add(where + "backward, cuDNN", iterations,
         [=](benchmark::State& state) { cudnn(state, model, keys, true, sustained); });
-    add(where + "backward, ours", iterations,
-        [=](benchmark::State& state) { backward_ours(state, model, keys, sustained); });
+    for (const auto& [kernel, name] :
+         {std::pair{hopper::BackwardKernel::kTileByTile, "tile by tile"}, {hopper::BackwardKernel::kAhead, "ahead"}}) {
+        add(where + "backward, " + name, iterations,
+            [=, kernel = kernel](benchmark::State& state) { backward_ours(state, model, keys, kernel, sustained); });
+    }
 }
 
 }  // namespace

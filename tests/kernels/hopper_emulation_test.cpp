@@ -14,6 +14,9 @@ using cuda::hopper::ForwardKernel;
 template <ForwardKernel kKernel>
 struct Emulated : Cpu<BFloat16> {
     static constexpr ForwardKernel kForward = kKernel;
+    static constexpr auto kBackward = kKernel == cuda::hopper::ForwardKernel::kSimple
+                                          ? cuda::hopper::BackwardKernel::kTileByTile
+                                          : cuda::hopper::BackwardKernel::kAhead;
 
     static void attention_forward(const AttentionForward<BFloat16>& args, const cuda::hopper::PageLists& lists = {},
                                   bool merge = false) {
@@ -21,7 +24,7 @@ struct Emulated : Cpu<BFloat16> {
     }
     static void attention_backward(const AttentionBackward<BFloat16>& args,
                                    const cuda::hopper::PageReaders& readers = {}) {
-        cuda::hopper::attention_backward(args, readers, nullptr);
+        cuda::hopper::attention_backward(args, {.kernel = kBackward, .readers = readers}, nullptr);
     }
 };
 

@@ -50,6 +50,16 @@ void launch_forward(ForwardKernel kernel, const ForwardOperands& op, cudaStream_
     }
 }
 
+template <int kHeadDim>
+void launch_backward(BackwardKernel kernel, const BackwardOperands& op, cudaStream_t stream) {
+    switch (kernel) {
+        case BackwardKernel::kTileByTile:
+            return launch_backward<kHeadDim, false>(op, stream);
+        case BackwardKernel::kAhead:
+            return launch_backward<kHeadDim, true>(op, stream);
+    }
+}
+
 }  // namespace
 
 bool takes(const AttentionForward<BFloat16>& args) {
@@ -86,10 +96,10 @@ bool takes(const AttentionBackward<BFloat16>& args) {
            args.d_kv.page_tokens == args.kv.page_tokens;
 }
 
-void attention_backward(const AttentionBackward<BFloat16>& args, const PageReaders& readers, cudaStream_t stream) {
+void attention_backward(const AttentionBackward<BFloat16>& args, const BackwardOptions& options, cudaStream_t stream) {
     require_heads(kBackwardName, args.query_heads, args.kv.kv_heads);
     if (!takes(args)) {
-        if (readers.offsets != nullptr) {
+        if (options.readers.offsets != nullptr) {
             refuse(kBackwardName, "no page lists", args.kv, args.scale);
         }
         return cuda::attention_backward(args, stream);
@@ -100,14 +110,14 @@ void attention_backward(const AttentionBackward<BFloat16>& args, const PageReade
     require_operand(args.d_kv.tokens == args.kv.tokens, kBackwardName, "d_kv.tokens", args.d_kv.tokens, same);
     BackwardOperands op;
     op.args = args;
-    op.readers = readers;
+    op.readers = options.readers;
     op.scale = static_cast<float>(args.scale);
     op.scale_log2 = static_cast<float>(args.scale * kLog2E);
     op.pages = page_maps(args.kv);
     if (args.kv.head_dim == 64) {
-        launch_backward<64>(op, stream);
+        launch_backward<64>(options.kernel, op, stream);
     } else {
-        launch_backward<128>(op, stream);
+        launch_backward<128>(options.kernel, op, stream);
     }
 }
 

@@ -11,7 +11,7 @@
 
 namespace oomb::kernels::cuda::hopper {
 
-// Steps of one kernel, side by side for measurements; the results differ by nothing but the order of instructions.
+// Steps of one kernel, side by side for measurements; they sum in the same order.
 enum class ForwardKernel {
     kSimple,       // every warpgroup waits for its products; one thread of the block loads
     kSpecialised,  // a producer warp; the products of one page run under the softmax of the next
@@ -43,10 +43,19 @@ struct PageReaders {
     const std::int32_t* query_pages = nullptr;  // [offsets[pages]]
 };
 
+enum class BackwardKernel {
+    kTileByTile,  // all of a tile is done before the next one's products begin
+    kAhead,       // dq of a tile goes out under the scores of the next
+};
+struct BackwardOptions {
+    BackwardKernel kernel = BackwardKernel::kAhead;
+    PageReaders readers = {};  // if given; else every page is read by all queries
+};
+
 bool takes(const AttentionBackward<BFloat16>& args);
 
 // dk and dv have the same bits every time. dq does not: blocks, each with a page, add to it in the order they come.
 // Throws InternalError if there are readers and takes() refuses.
-void attention_backward(const AttentionBackward<BFloat16>& args, const PageReaders& readers, cudaStream_t stream);
+void attention_backward(const AttentionBackward<BFloat16>& args, const BackwardOptions& options, cudaStream_t stream);
 
 }  // namespace oomb::kernels::cuda::hopper

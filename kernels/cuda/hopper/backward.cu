@@ -102,31 +102,56 @@ __device__ void produce(BackwardShared<kHeadDim>& shared, const BackwardOperands
     shared.full[ring.stage].arrive();
 }
 
-// One warpgroup of those that multiply.
-template <int kHeadDim>
+// One warpgroup of those that multiply. kAhead: the scores of the next tile are begun before the last products of this
+// one are waited for, so that dq goes out under them.
+template <int kHeadDim, bool kAhead>
 struct Consumer {
     static constexpr int kTile = kQueries<kHeadDim>;
+    using Ring = RingPlace<BackwardShared<kHeadDim>::kStages>;
     BackwardShared<kHeadDim>& shared;
     const BackwardOperands& op;
     int index;
     float dk[kHeadDim / 2] = {};
     float dv[kHeadDim / 2] = {};
 
-    // What is summed over the tile of `stage`; `ds` is one of two buffers, in turn.
-    __device__ void take(int stage, std::uint8_t* ds_tile) {
+    __device__ std::uint32_t own_keys() const { return index * kTileRows * kRowBytes; }
+
+    // Whether there is a tile at this place of the ring; waits until it is known.
+    __device__ bool await_tile(const Ring& ring) {
+        shared.full[ring.stage].wait(ring.parity);
+        return shared.rows[ring.stage].head >= 0;
+    }
+    __device__ void begin_scores(float (&s)[kTile / 2], int stage) {
+        multiply_rows<kHeadDim, kPageTokens, kTile>(s, shared_address(shared.k) + own_keys(),
+                                                    shared_address(shared.q[stage]));
+    }
+
+    // Sums up what the tile of `stage` gives; `ds_tile` is one of two buffers, in turn. kAhead: `s` has its scores, and
+    // gets those of the tile at `next`; whether there is one.
+    __device__ bool take(int stage, const Ring& next, std::uint8_t* ds_tile, float (&s)[kTile / 2]) {
         const TileRows<kHeadDim>& rows = shared.rows[stage];
         const std::uint32_t q = shared_address(shared.q[stage]), d_o = shared_address(shared.d_o[stage]);
-        const std::uint32_t own_keys = index * kTileRows * kRowBytes;
-        float s[kTile / 2], dp[kTile / 2];
+        float dp[kTile / 2];
         std::uint32_t p[kTile / kDepth][4], ds[kTile / kDepth][4];
-        multiply_rows<kHeadDim, kPageTokens, kTile>(s, shared_address(shared.k) + own_keys, q);
-        multiply_rows<kHeadDim, kPageTokens, kTile>(dp, shared_address(shared.v) + own_keys, d_o);
-        wait_products<1>(s);
+        if constexpr (!kAhead) {
+            begin_scores(s, stage);
+        }
+        multiply_rows<kHeadDim, kPageTokens, kTile>(dp, shared_address(shared.v) + own_keys(), d_o);
+        if constexpr (!kAhead) {
+            wait_products<1>(s);
+        }
         weigh<kHeadDim>(s, rows, op.scale_log2, index * kTileRows);
-        pack(p, s);
-        add_product<kHeadDim, kTile>(dv, p, d_o);
-        wait_products<1>(dp);
-        differentiate<kHeadDim>(dp, s, rows);
+        if constexpr (kTile == 64) {
+            pack(p, s);
+            add_product<kHeadDim, kTile>(dv, p, d_o);
+            wait_products<1>(dp);
+            differentiate<kHeadDim>(dp, s, rows);
+        } else {  // scores, dp and packed weights side by side would be more registers than there are
+            wait_products<0>(dp);
+            differentiate<kHeadDim>(dp, s, rows);
+            pack(p, s);
+            add_product<kHeadDim, kTile>(dv, p, d_o);
+        }
         pack(ds, dp);
         store_keys(ds_tile, ds, index * kTileRows);
         fence_for_async_reads();
@@ -141,8 +166,18 @@ struct Consumer {
         const int first_query = rows.first_query, head = rows.head;
         __syncwarp();
         release(shared.empty[stage]);
-        wait_products<0>(dq);
-        add_queries(dq, first_query, head);
+        if constexpr (kAhead) {
+            const bool more = await_tile(next);
+            wait_products<0>(dq);
+            begin_scores(s, next.stage);  // of no use if there is no more; ptxas serialises products begun in a branch
+            add_queries(dq, first_query, head);
+            wait_products<0>(s);
+            return more;
+        } else {
+            wait_products<0>(dq);
+            add_queries(dq, first_query, head);
+            return true;
+        }
     }
 
     // Begins dq = ds^T K, of this warpgroup's columns (of 128) or rows (of 128 queries), over all keys of the page.
@@ -175,17 +210,32 @@ struct Consumer {
         }
     }
 
+    // Returns how many tiles there were.
+    __device__ int take_all() {
+        Ring ring;
+        int tiles = 0;
+        if constexpr (kAhead) {
+            bool more = await_tile(ring);
+            float s[kTile / 2];
+            begin_scores(s, ring.stage);
+            wait_products<0>(s);
+            for (; more; ++tiles) {
+                const int stage = ring.stage;
+                ring.advance();
+                more = take(stage, ring, shared.ds[tiles % 2], s);
+            }
+        } else {
+            for (; await_tile(ring); ++tiles, ring.advance()) {
+                float s[kTile / 2];
+                take(ring.stage, ring, shared.ds[tiles % 2], s);
+            }
+        }
+        return tiles;
+    }
+
     __device__ void run(const PagePlace& place) {
         shared.kv_full.wait(0);
-        RingPlace<BackwardShared<kHeadDim>::kStages> ring;
-        int tiles = 0;
-        for (;; ++tiles, ring.advance()) {
-            shared.full[ring.stage].wait(ring.parity);
-            if (shared.rows[ring.stage].head < 0) {
-                break;
-            }
-            take(ring.stage, shared.ds[tiles % 2]);
-        }
+        const int tiles = take_all();
         const auto* first_touch = op.args.first_touch;
         const bool fresh = first_touch != nullptr && first_touch[place.page] != 0;
         if (fresh || tiles > 0) {
@@ -199,7 +249,7 @@ struct Consumer {
     }
 };
 
-template <int kHeadDim>
+template <int kHeadDim, bool kAhead>
 __global__ void __launch_bounds__((kConsumers + 1) * kWarpgroup, 1)
     kernel(const __grid_constant__ BackwardOperands op) {
     auto& shared = shared_memory<BackwardShared<kHeadDim>>();
@@ -221,13 +271,13 @@ __global__ void __launch_bounds__((kConsumers + 1) * kWarpgroup, 1)
         }
     } else {
         take_registers<kConsumerRegisters>();
-        Consumer<kHeadDim>{shared, op, warpgroup - 1}.run(place);
+        Consumer<kHeadDim, kAhead>{shared, op, warpgroup - 1}.run(place);
     }
 }
 
 }  // namespace
 
-template <int kHeadDim>
+template <int kHeadDim, bool kAhead>
 void launch_backward(const BackwardOperands& operands, cudaStream_t stream) {
     BackwardOperands op = operands;
     const AttentionBackward<BFloat16>& args = op.args;
@@ -235,10 +285,12 @@ void launch_backward(const BackwardOperands& operands, cudaStream_t stream) {
     op.d_o = rows_map(args.d_o, args.tokens, args.query_heads, kHeadDim, kQueries<kHeadDim>);
     op.dq = rows_map<float>(args.dq, args.tokens, args.query_heads, kHeadDim, kTileRows);
     const std::int64_t pages = (args.kv.tokens + kPageTokens - 1) / kPageTokens;
-    launch_blocks<BackwardShared<kHeadDim>>(kernel<kHeadDim>, pages * args.kv.kv_heads, (kConsumers + 1) * kWarpgroup,
-                                            op, kBackwardName, stream);
+    launch_blocks<BackwardShared<kHeadDim>>(kernel<kHeadDim, kAhead>, pages * args.kv.kv_heads,
+                                            (kConsumers + 1) * kWarpgroup, op, kBackwardName, stream);
 }
-template void launch_backward<64>(const BackwardOperands&, cudaStream_t);
-template void launch_backward<128>(const BackwardOperands&, cudaStream_t);
+template void launch_backward<64, false>(const BackwardOperands&, cudaStream_t);
+template void launch_backward<64, true>(const BackwardOperands&, cudaStream_t);
+template void launch_backward<128, false>(const BackwardOperands&, cudaStream_t);
+template void launch_backward<128, true>(const BackwardOperands&, cudaStream_t);
 
 }  // namespace oomb::kernels::cuda::hopper

@@ -15,7 +15,7 @@ struct BackwardOperands {
     CUtensorMap q, d_o, dq;  // made by the launch, which knows the rows of a tile
 };
 
-template <int kHeadDim>
+template <int kHeadDim, bool kAhead>
 void launch_backward(const BackwardOperands& op, cudaStream_t stream);
 
 constexpr const char* kBackwardName = "hopper::attention_backward";

@@ -40,10 +40,13 @@ CUtensorMap tiled_map(const T* data, const cuuint64_t (&sizes)[kRank], const cuu
     for (cuuint32_t& step : steps) {
         step = 1;
     }
+    // A row of 256 bytes comes in two boxes: the first brings both to L2.
+    const auto promotion =
+        sizes[0] * sizeof(T) >= 256 ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B : CU_TENSOR_MAP_L2_PROMOTION_L2_128B;
     CUtensorMap map{};
     const CUresult result = encoder()(&map, kType, kRank, const_cast<T*>(data), sizes, strides_bytes, box, steps,
-                                      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                                      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, promotion,
+                                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     require(result == CUDA_SUCCESS, "cuTensorMapEncodeTiled refused a map of {} rows of {} elements: CUresult {}",
             sizes[kRank - 1], sizes[0], static_cast<int>(result));
     return map;

@@ -10,10 +10,6 @@
 
 namespace oomb::kernels::cuda::hopper {
 
-__device__ inline void prefetch_map(const CUtensorMap& map) {
-    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
-
 // A box of rows of one head, [box rows, 1, box columns] of [rows, heads, columns]; rows beyond the tensor are zero.
 __device__ inline void load_rows(void* to, const CUtensorMap& map, int column, int head, int row,
                                  MemoryBarrier& barrier) {

@@ -9,6 +9,9 @@ namespace oomb::kernels::test {
 template <cuda::hopper::ForwardKernel kKernel>
 struct Hopper : Cuda<BFloat16> {
     static constexpr cuda::hopper::ForwardKernel kForward = kKernel;
+    static constexpr auto kBackward = kKernel == cuda::hopper::ForwardKernel::kSimple
+                                          ? cuda::hopper::BackwardKernel::kTileByTile
+                                          : cuda::hopper::BackwardKernel::kAhead;
 
     static void attention_forward(const AttentionForward<BFloat16>& args, const cuda::hopper::PageLists& lists = {},
                                   bool merge = false) {
@@ -17,7 +20,7 @@ struct Hopper : Cuda<BFloat16> {
     }
     static void attention_backward(const AttentionBackward<BFloat16>& args,
                                    const cuda::hopper::PageReaders& readers = {}) {
-        cuda::hopper::attention_backward(args, readers, nullptr);
+        cuda::hopper::attention_backward(args, {.kernel = kBackward, .readers = readers}, nullptr);
         wait();
     }
 };
