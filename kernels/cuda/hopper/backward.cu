@@ -20,46 +20,52 @@ struct PagePlace {
           kv_head(static_cast<int>(blockIdx.x % static_cast<unsigned>(args.kv.kv_heads))) {}
 };
 
-// Fills `rows` for the consumers; false if no query of the tile sees a key of the page. All lanes of the warp call.
+// What a lane of the producer knows of a tile: of every 32nd query. All lanes call.
 template <int kHeadDim>
-__device__ bool describe_tile(TileRows<kHeadDim>& rows, MemoryBarrier& empty, std::uint32_t parity,
-                              const AttentionBackward<BFloat16>& args, std::int32_t page, int head,
-                              std::int64_t first_query) {
-    constexpr int kOfLane = kQueries<kHeadDim> / kWarp;
-    const int lane = threadIdx.x % kWarp;
-    std::uint32_t span[kOfLane];
-    bool any = false;
+struct LaneQueries {
+    static constexpr int kCount = kQueries<kHeadDim> / kWarp;
+    std::uint32_t span[kCount];
+    float lse[kCount], delta[kCount];
+
+    // False if no query of the tile sees a key of the page.
+    __device__ bool find(const AttentionBackward<BFloat16>& args, std::int32_t page, std::int64_t first_query) {
+        bool any = false;
 #pragma unroll
-    for (int j = 0; j < kOfLane; ++j) {
-        const std::int64_t query = first_query + lane + j * kWarp;
-        span[j] = query < args.tokens ? page_span(keys_seen(args.mask, args.kv, query), page) : 0;
-        any = any || span[j] != 0;
+        for (int j = 0; j < kCount; ++j) {
+            const std::int64_t query = first_query + threadIdx.x % kWarp + j * kWarp;
+            span[j] = query < args.tokens ? page_span(keys_seen(args.mask, args.kv, query), page) : 0;
+            any = any || span[j] != 0;
+        }
+        return __any_sync(kWholeWarp, any);
     }
-    if (!__any_sync(kWholeWarp, any)) {
-        return false;
-    }
-    empty.wait(parity);
-    bool whole = true;
+    __device__ void read(const AttentionBackward<BFloat16>& args, int head, std::int64_t first_query) {
 #pragma unroll
-    for (int j = 0; j < kOfLane; ++j) {
+        for (int j = 0; j < kCount; ++j) {
+            const std::int64_t row = (first_query + threadIdx.x % kWarp + j * kWarp) * args.query_heads + head;
+            lse[j] = span[j] != 0 ? args.lse[row] : 0.0F;
+            delta[j] = span[j] != 0 ? args.delta[row] : 0.0F;
+        }
+    }
+    __device__ void write(TileRows<kHeadDim>& rows, int head, std::int64_t first_query) const {
         constexpr float kLog2E = 1.44269504088896340736F;
-        const int i = lane + j * kWarp;
-        const std::int64_t row = (first_query + i) * args.query_heads + head;
-        const float lse = span[j] != 0 ? args.lse[row] : 0.0F;
-        const bool sees = span[j] != 0 && lse != -INFINITY;  // -inf: the query sees nothing at all
-        rows.lse_log2[i] = sees ? lse * kLog2E : 0.0F;
-        rows.delta[i] = sees ? args.delta[row] : 0.0F;
-        rows.span[i] = sees ? span[j] : 0;
-        whole = whole && sees && span[j] == kWholePage;
+        bool whole = true;
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) {
+            const int i = static_cast<int>(threadIdx.x) % kWarp + j * kWarp;
+            const bool sees = span[j] != 0 && lse[j] != -INFINITY;  // -inf: the query sees nothing at all
+            rows.lse_log2[i] = sees ? lse[j] * kLog2E : 0.0F;
+            rows.delta[i] = sees ? delta[j] : 0.0F;
+            rows.span[i] = sees ? span[j] : 0;
+            whole = whole && sees && span[j] == kWholePage;
+        }
+        whole = __all_sync(kWholeWarp, whole);
+        if (threadIdx.x % kWarp == 0) {
+            rows.first_query = static_cast<int>(first_query);
+            rows.head = head;
+            rows.masked = !whole;
+        }
     }
-    whole = __all_sync(kWholeWarp, whole);
-    if (lane == 0) {
-        rows.first_query = static_cast<int>(first_query);
-        rows.head = head;
-        rows.masked = !whole;
-    }
-    return true;
-}
+};
 
 // All lanes of one warp.
 template <int kHeadDim>
@@ -80,18 +86,20 @@ __device__ void produce(BackwardShared<kHeadDim>& shared, const BackwardOperands
     for (int head = place.kv_head * group; head < (place.kv_head + 1) * group; ++head) {
         for (std::int64_t i = 0; i < walk.count; ++i) {
             const std::int64_t first_query = walk.first_query(i);
-            MemoryBarrier& full = shared.full[ring.stage];
-            if (!describe_tile<kHeadDim>(shared.rows[ring.stage], shared.empty[ring.stage], ring.parity ^ 1, args,
-                                         place.page, head, first_query)) {
+            LaneQueries<kHeadDim> queries;
+            if (!queries.find(args, place.page, first_query)) {
                 continue;
             }
+            queries.read(args, head, first_query);  // on its way while the stage is not free yet
+            MemoryBarrier& full = shared.full[ring.stage];
+            shared.empty[ring.stage].wait(ring.parity ^ 1);
             if (lane == 0) {
-                full.arrive_expecting(2 * Shared::kTileBytes);
+                full.expect(2 * Shared::kTileBytes);
                 load_rows_tile<kHeadDim, kQueries<kHeadDim>>(shared.q[ring.stage], op.q, head, first_query, full);
                 load_rows_tile<kHeadDim, kQueries<kHeadDim>>(shared.d_o[ring.stage], op.d_o, head, first_query, full);
-            } else {
-                full.arrive();
             }
+            queries.write(shared.rows[ring.stage], head, first_query);
+            full.arrive();
             ring.advance();
         }
     }

@@ -20,6 +20,11 @@ struct MemoryBarrier {
     __device__ void arrive() {
         asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(this)) : "memory");
     }
+    // Of the phase under way, before its last arrival.
+    __device__ void expect(std::uint32_t bytes) {
+        asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(this)), "r"(bytes)
+                     : "memory");
+    }
     __device__ void arrive_expecting(std::uint32_t bytes) {
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(this)), "r"(bytes)
                      : "memory");

@@ -10,6 +10,7 @@ struct MemoryBarrier {
 
     void init(int arrivals) { barrier.init(arrivals); }
     void arrive() { barrier.arrive(0); }
+    void expect(std::uint32_t bytes) { barrier.bytes += static_cast<int>(bytes); }
     void arrive_expecting(std::uint32_t bytes) { barrier.arrive(static_cast<int>(bytes)); }
     void wait(std::uint32_t parity) { barrier.wait(parity); }
 };
