@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <exception>
 #include <numeric>
 #include <random>
 #include <string>
@@ -261,7 +262,14 @@ void lists(benchmark::State& state, const Model& model, std::int64_t keys, std::
 }
 
 void add(const std::string& name, int iterations, const auto& run) {
-    benchmark::RegisterBenchmark(name.c_str(), run)
+    const auto caught = [run](benchmark::State& state) {
+        try {
+            run(state);
+        } catch (const std::exception& error) {  // the others are measured all the same
+            state.SkipWithError(error.what());
+        }
+    };
+    benchmark::RegisterBenchmark(name.c_str(), caught)
         ->UseManualTime()
         ->Iterations(iterations)
         ->Unit(benchmark::kMillisecond);

@@ -2,7 +2,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <limits>
 #include <type_traits>
 
 #include "kernels/cuda/hopper/layout.hpp"
@@ -53,13 +52,14 @@ CUtensorMap tiled_map(const T* data, const cuuint64_t (&sizes)[kRank], const cuu
 }
 
 CUtensorMap page_map(const BFloat16* slab, const paging::PageView<const BFloat16>& kv, std::int64_t page_rows) {
-    constexpr auto kAnyFrame = static_cast<cuuint64_t>(std::numeric_limits<std::int32_t>::max());
+    constexpr std::uint64_t kAnySlab_bytes = std::uint64_t{1} << 40;  // nobody tells how many frames there are
     const auto head_dim = static_cast<cuuint64_t>(kv.head_dim);
     const auto heads = static_cast<cuuint64_t>(kv.kv_heads);
-    const cuuint64_t head_bytes = head_dim * sizeof(BFloat16);
-    const auto page_tokens = static_cast<cuuint64_t>(kv.page_tokens);
-    return tiled_map<BFloat16, 4>(slab, {head_dim, heads, static_cast<cuuint64_t>(page_rows), kAnyFrame},
-                                  {head_bytes, head_bytes * heads, head_bytes * heads * page_tokens},
+    const cuuint64_t row_bytes = heads * head_dim * sizeof(BFloat16);
+    const cuuint64_t frame_bytes = row_bytes * static_cast<cuuint64_t>(kv.page_tokens);
+    return tiled_map<BFloat16, 4>(slab,
+                                  {head_dim, heads, static_cast<cuuint64_t>(page_rows), kAnySlab_bytes / frame_bytes},
+                                  {head_dim * sizeof(BFloat16), row_bytes, frame_bytes},
                                   {kBoxColumns, 1, static_cast<cuuint32_t>(kv.page_tokens), 1});
 }
 

@@ -18,8 +18,8 @@ template <class T>
 CUtensorMap rows_map(const T* data, std::int64_t tokens, std::int64_t heads, std::int64_t head_dim, int box_rows);
 
 // K and V of a window, [frames, page_tokens, kv_heads, head_dim], in boxes of one page of one head. The last page may
-// be ragged: in the maps made for it the rows that hold nothing are read as zero, whatever lies there. Frames are
-// bounded by nothing but their type.
+// be ragged: in the maps made for it the rows that hold nothing are read as zero, whatever lies there. Frames lie
+// within 2^40 bytes of the slab's start.
 struct PageMaps {
     CUtensorMap k, v;
     CUtensorMap last_k, last_v;
