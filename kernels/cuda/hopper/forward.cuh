@@ -160,8 +160,12 @@ struct OnlineSoftmax {
     }
 };
 
+// Most pages raise no row's reference: then there is nothing to multiply. All lanes of a warp call.
 template <int kCount>
 __device__ void rescale_rows(float (&o)[kCount], const float (&rescale)[2]) {
+    if (!__any_sync(kWholeWarp, rescale[0] != 1.0F || rescale[1] != 1.0F)) {
+        return;
+    }
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
         o[i] *= rescale[i / 2 % 2];
