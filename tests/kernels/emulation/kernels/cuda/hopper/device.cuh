@@ -1,0 +1,36 @@
+#pragma once
+// kernels/cuda/hopper/device.cuh on the model of tests/kernels/emulation/machine.hpp.
+
+#include <cstdint>
+
+#include "kernels/cuda/hopper/layout.hpp"
+#include "kernels/cuda/launch.hpp"
+#include "runtime/core/dtype.hpp"
+#include "tests/kernels/emulation/machine.hpp"
+
+namespace oomb::kernels::cuda::hopper {
+
+using emulation::shared_address;
+
+template <class Shared>
+Shared& shared_memory() {
+    std::uint8_t* bytes = emulation::shared_bytes();
+    const std::uint32_t beyond = shared_address(bytes) % kAtomBytes;
+    return *reinterpret_cast<Shared*>(bytes + (beyond == 0 ? 0 : kAtomBytes - beyond));
+}
+
+inline float power_of_two(float x) {
+    return exp2f(x);
+}
+inline std::uint32_t pack(float low, float high) {
+    return BFloat16(low).bits | std::uint32_t{BFloat16(high).bits} << 16;
+}
+
+template <class Shared, class Operands>
+void launch_blocks(void (*kernel)(Operands), std::int64_t items, int threads, const Operands& op, const char*,
+                   cudaStream_t) {
+    emulation::run_grid(blocks_for(items, 1), static_cast<unsigned>(threads), sizeof(Shared) + kAtomBytes,
+                        [&] { kernel(op); });
+}
+
+}  // namespace oomb::kernels::cuda::hopper
