@@ -39,6 +39,11 @@ TEST_CASE_TEMPLATE("emulated: a few pages, ragged tiles and groups", Set, OOMB_E
     }
 }
 
+// Each stage of the rings is used nine times: a barrier that counts seven of eight arrivals is a phase ahead by then.
+TEST_CASE_TEMPLATE("emulated: many pages", Set, OOMB_EMULATED_SETS) {
+    check<Set>({64, 1, 1, 128, 2'304, 128, {}, 0, {.first_query = 2'240}});
+}
+
 TEST_CASE_TEMPLATE("emulated: masks", Set, OOMB_EMULATED_SETS) {
     check<Set>({140, 1, 1, 64, 640, 128, {}, 0, {.first_query = 500, .sliding_window = 200}});
     check<Set>({140, 2, 1, 64, 300, 128, {130}, 1'000, {.first_query = 930}});  // the first 70 see nothing
