@@ -191,7 +191,8 @@ TEST_CASE("top-K pages: a number from 1 that a window holds, with topk and with 
                          UsageError);
     flags.attention = "sparse";
     CHECK_THROWS_WITH_AS(to_run_configuration(flags),
-                         doctest::Contains("--attention: found \"sparse\", allowed is dense, topk, random, local"), UsageError);
+                         doctest::Contains("--attention: found \"sparse\", allowed is dense, topk, random, local"),
+                         UsageError);
 }
 
 TEST_CASE("a sliding window and sinks: tokens, with local and with nothing else") {
