@@ -154,18 +154,23 @@ double difference(const Window& window, const float* ours) {
     return apart / largest;
 }
 
+kernels::AttentionForward<BFloat16> forward_of(const Window& window, const Model& model, const DeviceMemory& o,
+                                               const DeviceMemory& lse) {
+    return {.q = window.q.as<BFloat16>(),
+            .kv = window.kv(),
+            .o_part = o.as<float>(),
+            .lse_part = lse.as<float>(),
+            .tokens = kRows,
+            .query_heads = model.heads,
+            .scale = window.scale(),
+            .mask = window.mask()};
+}
+
 void forward_ours(benchmark::State& state, const Model& model, std::int64_t keys, ForwardKernel kernel,
                   bool sustained) {
     const Window window(model, keys);
     const DeviceMemory o(window.query_elements() * 4), lse(kRows * model.heads * 4);
-    const kernels::AttentionForward<BFloat16> args{.q = window.q.as<BFloat16>(),
-                                                   .kv = window.kv(),
-                                                   .o_part = o.as<float>(),
-                                                   .lse_part = lse.as<float>(),
-                                                   .tokens = kRows,
-                                                   .query_heads = model.heads,
-                                                   .scale = window.scale(),
-                                                   .mask = window.mask()};
+    const kernels::AttentionForward<BFloat16> args = forward_of(window, model, o, lse);
     measure(state, window.flops(false), sustained,
             [&] { hopper::attention_forward(args, {.kernel = kernel}, nullptr); });
     state.counters["off cuDNN"] = difference(window, o.as<float>());
@@ -247,14 +252,7 @@ void lists(benchmark::State& state, const Model& model, std::int64_t keys, std::
     }
     const DeviceMemory listed = uploaded(pages);
     const DeviceMemory o(window.query_elements() * 4), lse(kRows * model.heads * 4);
-    const kernels::AttentionForward<BFloat16> args{.q = window.q.as<BFloat16>(),
-                                                   .kv = window.kv(),
-                                                   .o_part = o.as<float>(),
-                                                   .lse_part = lse.as<float>(),
-                                                   .tokens = kRows,
-                                                   .query_heads = model.heads,
-                                                   .scale = window.scale(),
-                                                   .mask = window.mask()};
+    const kernels::AttentionForward<BFloat16> args = forward_of(window, model, o, lse);
     const double share = static_cast<double>(count) / static_cast<double>(window.pages());
     measure(state, window.flops(false) * share, true, [&] {
         hopper::attention_forward(args, {.lists = {listed.as<std::int32_t>(), count}}, nullptr);

@@ -2,27 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include <numeric>
-
 #include "runtime/core/error.hpp"
 #include "tests/data/token_files.hpp"
 
 namespace oomb::trainer {
 namespace {
-
-// Token i is the number i, so every value says where it was read.
-std::shared_ptr<const TokenSource> counting_source(const TemporaryFolder& folder, std::size_t tokens) {
-    std::vector<std::uint16_t> values(tokens);
-    std::iota(values.begin(), values.end(), std::uint16_t{0});
-    write_file(folder / "x.npy", npy_of(values));
-    return open_token_source(folder / "x.npy");
-}
-
-std::vector<std::int32_t> range(std::int32_t begin, std::int32_t end) {
-    std::vector<std::int32_t> values(static_cast<std::size_t>(end - begin));
-    std::iota(values.begin(), values.end(), begin);
-    return values;
-}
 
 constexpr std::int64_t kVocabulary = 1000;
 

@@ -3,10 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "tests/weights/files.hpp"
+#include "trainer/data/token_source.hpp"
 
 namespace oomb::trainer {
 
@@ -26,6 +29,20 @@ template <class T>
 std::string npy_of(const std::vector<T>& tokens) {
     const std::string header = npy_header(fmt::format("<u{}", sizeof(T)), fmt::format("({},)", tokens.size()));
     return npy(1, header, bytes_of_values(tokens));
+}
+
+// Token i is the number i, so every value says where it was read.
+inline std::shared_ptr<const TokenSource> counting_source(const TemporaryFolder& folder, std::size_t tokens) {
+    std::vector<std::uint16_t> values(tokens);
+    std::iota(values.begin(), values.end(), std::uint16_t{0});
+    write_file(folder / "x.npy", npy_of(values));
+    return open_token_source(folder / "x.npy");
+}
+
+inline std::vector<std::int32_t> range(std::int32_t begin, std::int32_t end) {
+    std::vector<std::int32_t> values(static_cast<std::size_t>(end - begin));
+    std::iota(values.begin(), values.end(), begin);
+    return values;
 }
 
 }  // namespace oomb::trainer
