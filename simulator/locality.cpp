@@ -15,8 +15,8 @@ namespace oomb::simulator {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
-constexpr std::int64_t kMostKept_bytes =
-    64 << 20;  // of lists that were drawn, for fill, forward and backward ask for the same
+// Of lists that were drawn: fill, forward and backward ask for the same.
+constexpr std::int64_t kMostKept_bytes = 64 << 20;
 constexpr std::string_view kFormat = "oomb-locality";
 
 // In (0, 1).
