@@ -129,7 +129,7 @@ def recorded(programs, flags, steps, folder):
                       "hidden": {direction: by_direction[direction]["hidden_ns"] / by_direction[direction]["busy_ns"]
                                  for direction in DIRECTIONS if by_direction.get(direction, {}).get("busy_ns")},
                       "span_ns": device["span_ns"], "compute_ns": device["compute_ns"], "exposed_ns": device["exposed_ns"],
-                      "idle_ns": device["idle_ns"]}}
+                      "idle_ns": device["idle_ns"], "kernels": device["kernels"], "gaps": device["gaps"]}}
 
 
 def measure_context(programs, arguments, context, parts, row, keep):

@@ -103,8 +103,7 @@ void add_request_flags(CLI::App& app, RecordingRequest& request, std::string& st
                  "are recorded for that");
     app.add_flag("--api", request.calls, "also record every call of CUDA's runtime and driver");
     app.add_flag("--counters", request.counters,
-                 "also sample bytes over PCIe and of GPU memory every millisecond; switched off, for it has ended "
-                 "programs with a memory error");
+                 "also sample bytes over PCIe and of GPU memory every millisecond");
 }
 
 }  // namespace
@@ -121,11 +120,6 @@ ExitCode run(const Call& call) {
     app.add_option("COMMAND", command, "the program and its arguments, after --")->type_name("")->required();
     if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
-    }
-    if (request.counters) {
-        fail<UsageError>(
-            "--counters: sampling them has ended programs on an H200 with a memory error, so it is switched off until "
-            "that is mended; leave it out (bytes of copies are in every recording)");
     }
     if (!steps.empty()) {
         request.window.steps = parse_steps("--steps", steps);

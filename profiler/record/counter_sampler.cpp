@@ -183,6 +183,7 @@ bool Counters::noting_refusal(const std::function<void()>& work) {
 void Counters::sample() {
     for (const std::uint32_t device : std::exchange(new_devices_, {})) {
         noting_refusal([&] { samplers_.push_back(std::make_unique<CounterSampler>(device)); });
+        first_use_ = true;
         next_ = Clock::now() + CounterSampler::kDecodeEvery;
     }
     if (Clock::now() < due()) {
@@ -191,6 +192,7 @@ void Counters::sample() {
     std::erase_if(samplers_, [&](const std::unique_ptr<CounterSampler>& sampler) {
         return !noting_refusal([&] { sampler->decode(sink_); });
     });
+    first_use_ = !std::exchange(has_decoded_, true) || first_use_;
     next_ = Clock::now() + CounterSampler::kDecodeEvery;
 }
 

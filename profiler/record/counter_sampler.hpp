@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "profiler/record/counter_samples.hpp"
 
@@ -58,6 +59,9 @@ class Counters {
     // Begins with devices that are new, and decodes when that is due.
     void sample();
     void stop();
+    // True once after the first sampler was made and once after the first decoding: CUPTI's library has then been used
+    // in a way that it had not.
+    bool take_first_use() { return std::exchange(first_use_, false); }
     Clock::time_point due() const;  // of the next sample(); far off while none is sampled
 
   private:
@@ -69,6 +73,8 @@ class Counters {
     std::set<std::uint32_t> seen_;
     std::vector<std::unique_ptr<CounterSampler>> samplers_;
     Clock::time_point next_;
+    bool has_decoded_ = false;
+    bool first_use_ = false;
 };
 
 }  // namespace oomb::profiler

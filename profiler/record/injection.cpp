@@ -87,6 +87,7 @@ int begin() {
     SessionOptions options;
     try {
         options = options_of_environment();
+        options.on_counter_library = [] { std::atexit(at_exit); };  // the session finishes once
         session = make_session(options);
         std::atexit(at_exit);
     } catch (const std::exception& error) {

@@ -58,6 +58,9 @@ Clock::duration of_seconds(double seconds) {
 class Session::Recorder {
   public:
     explicit Recorder(const SessionOptions& options) : options_(options) {
+        if (options.request.counters) {
+            prepare_counter_library();
+        }
         std::uint64_t now = 0;
         cuptiGetTimestamp(&now);
         writer_.emplace(options.out, SessionHeader{.program = options.program,
@@ -240,6 +243,9 @@ class Session::Recorder {
             move_window();
             if (kinds_->is_on()) {
                 guarded([&] { counters_.sample(); });
+                if (counters_.take_first_use() && options_.on_counter_library) {
+                    options_.on_counter_library();
+                }
             }
             if (Clock::now() >= next_flush_) {
                 flush_period();

@@ -1,5 +1,7 @@
 #include "runtime/schedule/chunk_policy.hpp"
 
+#include <algorithm>
+
 namespace oomb::schedule {
 namespace {
 
@@ -11,11 +13,9 @@ constexpr std::uint32_t kKeyAndValueParts = kKeyPart | kValuePart;
 ChunkPolicy::ChunkPolicy(const StepShape& step, std::int64_t chunk) : step_(&step), chunk_(chunk) {
     const std::int64_t from_end = step.chunks() - 1 - chunk;
     set_ = from_end < step.held_chunks() ? from_end : 0;
-}
-
-bool ChunkPolicy::kept(std::int64_t layer) const {
-    const std::int64_t rank = step_->kept_rank(chunk_);
-    return rank >= 0 && rank * step_->model().layers + layer < step_->kept_pages();
+    const std::int64_t rank = step.kept_rank(chunk);
+    const std::int64_t layers = step.model().layers;
+    kept_layers_ = rank < 0 ? 0 : std::clamp<std::int64_t>(step.kept_pages() - rank * layers, 0, layers);
 }
 
 bool ChunkPolicy::runs_forward() const {

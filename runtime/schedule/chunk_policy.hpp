@@ -43,7 +43,12 @@ class ChunkPolicy {
     // The set of slots that it computes in, 0 for all that are not held since their fill.
     std::int64_t set() const { return set_; }
     // What is kept of this layer is in a page.
-    bool kept(std::int64_t layer) const;
+    bool kept(std::int64_t layer) const { return layer < kept_layers_; }
+    // Both compute, store and load the same in every layer; of lists nothing is said.
+    bool computes_as(const ChunkPolicy& other) const {
+        return filled() == other.filled() && held_since_fill() == other.held_since_fill() &&
+               kept_layers_ == other.kept_layers_;
+    }
     // The gradient phase runs the chunk forward.
     bool runs_forward() const;
 
@@ -66,6 +71,7 @@ class ChunkPolicy {
     const StepShape* step_;
     std::int64_t chunk_;
     std::int64_t set_;
+    std::int64_t kept_layers_;  // the first ones
 };
 
 }  // namespace oomb::schedule

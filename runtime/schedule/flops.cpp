@@ -1,6 +1,8 @@
 #include "runtime/schedule/flops.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <vector>
 
 #include "runtime/schedule/chunk_policy.hpp"
 
@@ -112,8 +114,16 @@ double step_flops(const StepShape& step) {
     const double heads = forward_only ? 1 : 3;       // products with the head: by input and by weight backward
     const double measured = 0.5;                     // the mass of pages: scores alone
     double flops = 0;
+    std::vector<LayerWork> works(static_cast<std::size_t>(model.layers));  // of `worked`
+    std::optional<ChunkPolicy> worked;
     for (std::int64_t chunk = 0; chunk < step.chunks(); ++chunk) {
         const ChunkPolicy policy(step, chunk);
+        if (!worked || !policy.computes_as(*worked)) {  // long runs of chunks do
+            worked = policy;
+            for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+                works[static_cast<std::size_t>(layer)] = work_of(model, policy, layer, forward_only);
+            }
+        }
         const auto rows = static_cast<double>(step.tokens_of(chunk));
         double pairs = 0;
         const bool recall = step.measures_recall();
@@ -125,7 +135,7 @@ double step_flops(const StepShape& step) {
         flops += (scores + mass) * static_cast<double>(model.layers);
         flops += 2 * rows * heads * static_cast<double>(model.vocab * model.hidden);
         for (std::int64_t layer = 0; layer < model.layers; ++layer) {
-            const LayerWork work = work_of(model, policy, layer, forward_only);
+            const LayerWork& work = works[static_cast<std::size_t>(layer)];
             if (layer == 0 || step.sliding_window(layer) != step.sliding_window(layer - 1)) {
                 pairs = pairs_of(step, chunk, layer);
             }

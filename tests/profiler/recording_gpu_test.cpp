@@ -272,8 +272,7 @@ TEST_CASE("injected: calls beside the work that they launched") {
     CHECK(record("threads").profile->calls.empty());
 }
 
-// Switched off with the flag: on an H200 the program ended with a memory error.
-TEST_CASE("injected: counters beside the records, or one line about why there are none" * doctest::skip()) {
+TEST_CASE("injected: counters beside the records, or one line about why there are none") {
     const Recorded recorded = record("overlap", "--counters");
     check_counts(recorded);
     if (has_note(*recorded.profile, "counters are not sampled")) {
