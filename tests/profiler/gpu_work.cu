@@ -290,6 +290,20 @@ KnownWork do_for_seconds(int seconds) {
     return work;
 }
 
+KnownWork do_copies(int seconds) {
+    KnownWork work;
+    Memory memory(std::size_t{64} << 20);
+    const cudaStream_t stream = make_stream();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+    while (std::chrono::steady_clock::now() < end) {
+        CHECK_CUDA(cudaMemcpyAsync(memory.device, memory.host, memory.bytes, cudaMemcpyHostToDevice, stream));
+        CHECK_CUDA(cudaStreamSynchronize(stream));
+        work.to_device += 1;
+        work.to_device_bytes += static_cast<std::int64_t>(memory.bytes);
+    }
+    return work;
+}
+
 KnownWork do_tiny(int launches) {
     KnownWork work;
     constexpr int kCount = 4096;

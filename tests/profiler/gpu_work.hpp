@@ -25,6 +25,7 @@ enum class StepRanges : std::uint8_t { kPushed, kStarted, kNumbered };  // named
 inline constexpr std::int64_t kStepBytes = 1'000;
 KnownWork do_steps(int steps, StepRanges ranges);
 KnownWork do_for_seconds(int seconds);  // kernels of 1 ms, the host waits for each
+KnownWork do_copies(int seconds);       // copies of 64 MiB to the device, the host waits for each
 KnownWork do_tiny(int launches);        // kernels of some microseconds, as fast as the host launches them
 [[noreturn]] void work_until_killed();  // prints a line, then kills its process after three seconds of work
 

@@ -1,5 +1,6 @@
 // A CUDA program that knows nothing of a recorder: profiled_program
-// overlap|batches|threads|graphs|marks|pushed|started|numbered|seconds|tiny|killed|nothing. Prints what it did as JSON.
+// overlap|batches|threads|graphs|marks|pushed|started|numbered|seconds|copies|tiny|killed|nothing. Prints what it did
+// as JSON.
 
 #include <cstdio>
 #include <string_view>
@@ -28,6 +29,8 @@ int main(int argc, char** argv) {
         work = do_steps(6, StepRanges::kNumbered);
     } else if (mode == "seconds") {
         work = do_for_seconds(4);
+    } else if (mode == "copies") {
+        work = do_copies(3);
     } else if (mode == "tiny") {
         work = do_tiny(200'000);
     } else if (mode == "killed") {
