@@ -41,9 +41,9 @@ def relative(found, expected):
 
 
 def of_context(row):
-    plan, pairs, record = row.get("plan", {}), row.get("pairs", {}), row.get("record", {})
+    plan, pairs = row.get("plan", {}), row.get("pairs", {})
     host = pairs.get("host", [])
-    return {"plan": plan, "record": record, "measured": median(host, "median_seconds"), "peak": max((run["peak_bytes"] for run in host), default=None),
+    return {"plan": plan, "trace": row.get("trace", {}), "profile": row.get("profile", {}), "measured": median(host, "median_seconds"), "peak": max((run["peak_bytes"] for run in host), default=None),
             "in_hbm": median(pairs.get("hbm", []), "median_seconds"), "overhead": pairs.get("overhead"), "runs": len(host)}
 
 
@@ -52,17 +52,16 @@ def time_rows(contexts):
         c = of_context(row)
         yield [name, gib(c["plan"].get("peak_bytes")), gib(c["peak"]), judged(relative(c["plan"].get("peak_bytes"), c["peak"]), MOST["memory"]),
                seconds(c["plan"].get("seconds")), seconds(c["measured"]), judged(relative(c["plan"].get("seconds"), c["measured"]), MOST["unseen"]),
-               judged(c["record"].get("replay_error"), MOST["replay"]),
+               judged(c["trace"].get("replay_error"), MOST["replay"]),
                f"{seconds(c['in_hbm'])}{', ' + judged_cost(c['overhead']) if c['overhead'] is not None else ''}"]
 
 
 def hidden_rows(contexts):
     for name, row in contexts.items():
         c = of_context(row)
-        cupti = c["record"].get("cupti", {})
         for direction, title in DIRECTIONS.items():
-            shares = [source.get("hidden", {}).get(direction) for source in (c["plan"], c["record"].get("events", {}), cupti)]
-            planned, counted = c["plan"].get("bytes", {}).get(direction), cupti.get("bytes", {}).get(direction)
+            shares = [source.get("hidden", {}).get(direction) for source in (c["plan"], c["trace"], c["profile"])]
+            planned, counted = c["plan"].get("bytes", {}).get(direction), c["profile"].get("bytes", {}).get(direction)
             points = None if shares[0] is None or shares[2] is None else shares[0] - shares[2]
             yield [f"{name}, {title}", gib(planned), gib(counted), percent(relative(counted, planned)),
                    *(percent(share, sign=False) for share in shares),
@@ -104,7 +103,8 @@ def page(result):
              *table(["context", "peak predicted", "measured", "error", "step predicted", "measured", "error", "replay error", "in GPU memory, overhead of offload"],
                     time_rows(contexts)),
              "## Copies", "",
-             "Bytes and the share hidden behind compute, of each direction. The last column: predicted against CUPTI, in points.", "",
+             "Bytes and the share hidden behind compute, of each direction. The last column: predicted against CUPTI, in points. Events and CUPTI are of two runs:",
+             "an event around each operation adds microseconds to it, in which the GPU computes nothing and a copy counts as exposed.", "",
              *table(["", "bytes predicted", "CUPTI", "difference", "hidden predicted", "events", "CUPTI", "points"], hidden_rows(contexts)),
              "## Commands", "", *(f"- {name}: `{row['command']}`" for name, row in contexts.items()), ""]
     if "hog" in result:

@@ -8,8 +8,8 @@
 Pairs of runs take turns in who goes first; the number is the median of the pairs' ratios. Rows:
   step      oomb-train, Qwen2.5-7B shape of 8 layers, 32K tokens, all pages on the host; with --profile every kernel and copy is recorded
             with its operation. Steps after the first.
-  launches  200,000 kernels of some microseconds, as fast as the host launches them, alone and under oomb-profile run; timed by the
-            program itself, from its second kernel to the end of the last.
+  launches  200,000 kernels of some microseconds, as fast as the host launches them: alone, with CUPTI alone (bench/cupti_alone.cpp) and
+            under oomb-profile run; timed by the program itself, from its second kernel to the end of the last.
 Fails when a median is above what it is held to: 1 % and 5 %. The page is made from the JSON.
 """
 
@@ -36,57 +36,66 @@ def run(*words):
     return done.stdout
 
 
-def step_seconds(arguments, folder, is_recorded):
+def step_seconds(arguments, folder, how):
     """Of one run: the median of its steps but the first, and bytes of the profile."""
     metrics, profile = folder / "metrics.jsonl", folder / "x.profile"
     command = [arguments.bin / "oomb-train", *arguments.step.split(), "--model", folder / "config.json", "--steps", STEPS, "--metrics", metrics]
-    run(*command, *(["--profile", profile] if is_recorded else []))
+    run(*command, *(["--profile", profile] if how == "recorded" else []))
     lines = [json.loads(line) for line in metrics.read_text().splitlines()][1:]
     return statistics.median(line["seconds"]["total"] for line in lines), profile
 
 
-def launch_seconds(arguments, folder, is_recorded):
+def launch_seconds(arguments, folder, how):
     profile = folder / "x.profile"
-    wrapper = [arguments.bin / "oomb-profile", "run", "--out", profile, "--"] if is_recorded else []
+    wrapper = {"alone": [], "CUPTI alone": ["env", f"CUDA_INJECTION64_PATH={arguments.bin.resolve() / 'libcupti_alone.so'}"],
+               "recorded": [arguments.bin / "oomb-profile", "run", "--out", profile, "--"]}[how]
     return json.loads(run(*wrapper, arguments.tiny, "tiny"))["compute_seconds"], profile
 
 
 def measure(arguments, name):
-    seconds_of = {"step": step_seconds, "launches": launch_seconds}[name]
-    pairs = []
+    ways, seconds_of = {"step": (("alone", "recorded"), step_seconds), "launches": (("alone", "CUPTI alone", "recorded"), launch_seconds)}[name]
+    rounds = []
     for number in range(arguments.pairs):
-        pair = {}
-        for is_recorded in (False, True) if number % 2 == 0 else (True, False):
+        found = {}
+        for how in ways if number % 2 == 0 else ways[::-1]:
             with tempfile.TemporaryDirectory() as folder:
                 folder = Path(folder)
                 config = json.loads((ROOT / "models/qwen2.5-7b.json").read_text())
                 (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": LAYERS}))
-                pair["recorded" if is_recorded else "alone"], profile = seconds_of(arguments, folder, is_recorded)
-                if is_recorded:
+                found[how], profile = seconds_of(arguments, folder, how)
+                if how == "recorded":
                     report = json.loads(run(arguments.bin / "oomb-profile", "report", profile, "--json"))
-                    pair |= {"profile_bytes": profile.stat().st_size, "dropped_records": report["dropped_records"],
-                             "kernels": sum(kernel["count"] for kernel in report["kernels"])}
-        pairs.append(pair)
-        print(f"{name}: {pair['alone']:.4f} s alone, {pair['recorded']:.4f} s recorded, {100 * (pair['recorded'] / pair['alone'] - 1):+.2f} %",
-              flush=True)
-    ratios = [pair["recorded"] / pair["alone"] - 1 for pair in pairs]
-    return {"pairs": pairs, "overhead": statistics.median(ratios), "least": min(ratios), "most": max(ratios)}
+                    found |= {"profile_bytes": profile.stat().st_size, "dropped_records": report["dropped_records"],
+                              "kernels": sum(kernel["count"] for kernel in report["kernels"])}
+        rounds.append(found)
+        print(f"{name}: " + ", ".join(f"{found[how]:.4f} s {how}" for how in ways), flush=True)
+    return {"rounds": rounds, "overhead": {how: sorted(found["recorded"] / found[how] - 1 for found in rounds) for how in ways[:-1]}}
+
+
+def judged(ratios, most):
+    """The median, with the least and the most, and whether it is within what it is held to."""
+    median = statistics.median(ratios)
+    return f"{100 * median:+.2f} % ({100 * ratios[0]:+.2f} to {100 * ratios[-1]:+.2f}){'' if median <= most else ', missed'}"
 
 
 def page(result):
-    rows = [f"| {TITLES[name]} | {len(row['pairs'])} | {statistics.median(pair['alone'] for pair in row['pairs']):.4f} s | "
-            f"{statistics.median(pair['recorded'] for pair in row['pairs']):.4f} s | {100 * row['overhead']:+.2f} % "
-            f"({100 * row['least']:+.2f} to {100 * row['most']:+.2f}) | {100 * MOST[name]:.0f} % | {row['pairs'][-1]['kernels']:,} | "
-            f"{row['pairs'][-1]['profile_bytes'] / row['pairs'][-1]['kernels']:.1f} | {max(pair['dropped_records'] for pair in row['pairs'])} |"
-            for name, row in result["rows"].items()]
+    rows = []
+    for name, row in result["rows"].items():
+        rounds, last = row["rounds"], row["rounds"][-1]
+        rows += [f"| {TITLES[name]} | {how} | {len(rounds)} | {statistics.median(found[how] for found in rounds):.4f} s | "
+                 f"{statistics.median(found['recorded'] for found in rounds):.4f} s | {judged(ratios, MOST[name])} | {100 * MOST[name]:.0f} % | "
+                 f"{last['kernels']:,} | {last['profile_bytes'] / last['kernels']:.1f} | {max(found['dropped_records'] for found in rounds)} |"
+                 for how, ratios in row["overhead"].items()]
     return "\n".join([
         "# What recording costs, on one H200", "",
         f"A training step (Qwen2.5-7B shape of {LAYERS} layers, 32K tokens, every page on the host) with and without `--profile`, and a program that only launches kernels",
-        "of some microseconds, alone and under `oomb-profile run`. Pairs of runs take turns in who goes first; the overhead is the median of their ratios, with the least and",
-        "the most.", "",
+        "of some microseconds: by itself, with CUPTI's records of kernels switched on and thrown away (`bench/cupti_alone.cpp`), and under `oomb-profile run`. Runs take turns",
+        "in who goes first; the overhead is the median of the rounds' ratios, with the least and the most.", "",
+        "What a launch costs more than with CUPTI alone is the recorder's own. What CUPTI itself takes of a launch no recorder over it can avoid: a program that does nothing",
+        "but launch, 4 us each, feels it in full; in a training step, whose host is ahead of the GPU, it is hidden.", "",
         f"- Command: `bench/profile_overhead.py`; {result['oomb']}.", f"- Machine: {result['gpu'] or 'not said'}.", "",
-        "| program | pairs | alone | recorded | overhead | held to | kernels | bytes of profile per kernel | dropped records |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |", *rows]) + "\n"
+        "| program | beside | rounds | without | recorded | overhead | held to | kernels | bytes of profile per kernel | dropped records |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", *rows]) + "\n"
 
 
 def main():
@@ -108,7 +117,8 @@ def main():
         result["rows"][name] = measure(arguments, name)
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
     arguments.out.with_suffix(".md").write_text(page(result))
-    missed = [name for name, row in result["rows"].items() if row["overhead"] > MOST[name]]
+    missed = [f"{name} beside {how}" for name, row in result["rows"].items() for how, ratios in row["overhead"].items()
+              if statistics.median(ratios) > MOST[name]]
     if missed:
         sys.exit(f"overhead is above what it is held to: {', '.join(missed)}")
 

@@ -3,14 +3,16 @@
 
     make reproduce-offload                                            # all of it, about an hour on an H200
     python bench/reproduce_offload.py --contexts 32K,64K              # some contexts: for machines lent by the minute
-    python bench/reproduce_offload.py --contexts 256K --parts record  # one part of one
+    python bench/reproduce_offload.py --contexts 256K --parts profile # one part of one
     python bench/reproduce_offload.py --parts hog                     # bandwidth taken away
     python bench/reproduce_offload.py --page                          # the page alone, from the JSON
 
 Random weights and tokens, dense attention, gradients without AdamW. Parts of a context:
   plan    oomb-plan: peak memory, time, bytes and hidden share of each direction; needs no GPU
   pairs   runs with all pages on the host and with all pages in GPU memory, taking turns: time, peak memory, offload's overhead
-  record  one run with --trace and --profile: bytes and hidden share by events and by CUPTI, and the replay of its trace
+  trace   a run with --trace: hidden share by the executor's events, and the replay of the trace
+  profile a run with --profile: bytes and hidden share by CUPTI. Not traced, for an event around each operation adds microseconds to
+          each, in which the GPU computes nothing and a copy counts as exposed
 "hog" is the same step on less bandwidth: bench/copy_hog.cpp copies beside it; the trace of a run without it, replayed at the bandwidth that
 was left, says how long the step takes; --deterministic, so that gradients must keep their bits.
 
@@ -36,7 +38,7 @@ STEP = "--synthetic --device cuda --no-optimizer --chunk 8K --window 32K --keep 
 ON_HOST, IN_HBM = "--offload host --hbm-pages ring", ""
 # context: steps of a run (the first of several warms up), pairs of runs
 CONTEXTS = {"32K": (3, 5), "64K": (2, 3), "128K": (1, 2), "256K": (1, 1)}
-PARTS = ("plan", "pairs", "record")
+PARTS = ("plan", "pairs", "trace", "profile")
 # Chunks of 2K read the history four times as often: the bus is nearly full, and less bandwidth is felt.
 HOG_STEP = "--synthetic --device cuda --no-optimizer --chunk 2K --window 16K --keep none --context 64K --deterministic"
 HOG_LAYERS, HOG_STEPS = 4, 3
@@ -111,25 +113,29 @@ def pairs_of(programs, flags, pairs, folder):
     return found
 
 
-def recorded(programs, flags, steps, folder):
-    """One run, of whose last step trace and profile are kept until all is read from them."""
-    trace, profile = folder / "step.trace", folder / "step.profile"
-    for file in (trace, profile):
-        file.unlink(missing_ok=True)
-    run = trained(programs, [*flags, "--trace", trace, "--profile", profile, "--profile-steps", f"{steps}:{steps}"], folder)
+def traced(programs, flags, steps, folder):
+    """One run, of whose last step the trace is kept until all is read from it."""
+    trace, replay = folder / "step.trace", folder / "replay.json"
+    trace.unlink(missing_ok=True)
+    run = trained(programs, [*flags, "--trace", trace], folder)
     timeline = programs.run("oomb-plan", "timeline", "--from", trace, "--step", steps).stdout
-    replay = folder / "replay.json"
     programs.run("oomb-plan", "replay", "--trace", trace, "--step", steps, "--json", replay)
+    return {"run": run, "replay_error": json.loads(replay.read_text())["error"], "hidden": shares_of(timeline)}
+
+
+def profiled(programs, flags, steps, folder):
+    """One run, of whose last step CUPTI's records are kept until all is read from them."""
+    profile = folder / "step.profile"
+    profile.unlink(missing_ok=True)
+    run = trained(programs, [*flags, "--profile", profile, "--profile-steps", f"{steps}:{steps}"], folder)
     report = json.loads(programs.run("oomb-profile", "report", profile, "--json").stdout)
     device = report["devices"][0]
-    by_direction = {name.replace(" ", "_"): copies for name, copies in device["copies"].items()}
-    return {"run": run, "profile_bytes": profile.stat().st_size, "notes": report["notes"], "replay_error": json.loads(replay.read_text())["error"],
-            "events": {"hidden": shares_of(timeline)},
-            "cupti": {"bytes": {direction: by_direction[direction]["bytes"] for direction in DIRECTIONS if direction in by_direction},
-                      "hidden": {direction: by_direction[direction]["hidden_ns"] / by_direction[direction]["busy_ns"]
-                                 for direction in DIRECTIONS if by_direction.get(direction, {}).get("busy_ns")},
-                      "span_ns": device["span_ns"], "compute_ns": device["compute_ns"], "exposed_ns": device["exposed_ns"],
-                      "idle_ns": device["idle_ns"], "kernels": device["kernels"], "gaps": device["gaps"]}}
+    copies = {name.replace(" ", "_"): of_direction for name, of_direction in device["copies"].items()}
+    return {"run": run, "profile_bytes": profile.stat().st_size, "notes": report["notes"],
+            "bytes": {direction: copies[direction]["bytes"] for direction in DIRECTIONS if direction in copies},
+            "hidden": {direction: copies[direction]["hidden_ns"] / copies[direction]["busy_ns"]
+                       for direction in DIRECTIONS if copies.get(direction, {}).get("busy_ns")},
+            **{key: device[key] for key in ("span_ns", "compute_ns", "exposed_ns", "idle_ns", "kernels", "gaps")}}
 
 
 def measure_context(programs, arguments, context, parts, row, keep):
@@ -146,7 +152,7 @@ def measure_context(programs, arguments, context, parts, row, keep):
             elif part == "pairs":
                 row[part] = pairs_of(programs, [*flags, "--steps", str(steps)], arguments.pairs or pairs, folder)
             else:
-                row[part] = recorded(programs, [*flags, "--steps", str(steps)], steps, folder)
+                row[part] = {"trace": traced, "profile": profiled}[part](programs, [*flags, "--steps", str(steps)], steps, folder)
             keep()
 
 
