@@ -36,8 +36,8 @@ from measure_steps import ROOT, gpu_state
 
 STEP = "--synthetic --device cuda --no-optimizer --chunk 8K --window 32K --keep none"
 ON_HOST, IN_HBM = "--offload host --hbm-pages ring", ""
-# context: steps of a run (the first of several warms up), pairs of runs
-CONTEXTS = {"32K": (3, 5), "64K": (2, 3), "128K": (1, 2), "256K": (1, 1)}
+# context: steps of a run (the first of several warms up), pairs of runs. Without pairs: one run in GPU memory, beside the profiled one.
+CONTEXTS = {"32K": (3, 5), "64K": (2, 3), "128K": (1, 2), "256K": (1, 0)}
 PARTS = ("plan", "pairs", "trace", "profile")
 # Chunks of 2K read the history four times as often: the bus is nearly full, and less bandwidth is felt.
 HOG_STEP = "--synthetic --device cuda --no-optimizer --chunk 2K --window 16K --keep none --context 64K --deterministic"
@@ -102,12 +102,15 @@ def pairs_of(programs, flags, pairs, folder):
     hbm_flags = [word for word in flags if word not in ON_HOST.split()]
     fits = programs.run("oomb-train", *hbm_flags, "--dry-run", allowed=(0, 3)).returncode == 0
     found = {"host": [], "hbm": []}
+    if pairs == 0 and fits:
+        found["hbm"].append(trained(programs, hbm_flags, folder))
+        print(f"  hbm: {found['hbm'][-1]['median_seconds']:.3f} s", flush=True)
     for pair in range(pairs):
         runs = [("host", flags), ("hbm", hbm_flags)] if fits else [("host", flags)]
         for name, words in runs[:: 1 if pair % 2 == 0 else -1]:
             found[name].append(trained(programs, words, folder))
             print(f"  {name}: {found[name][-1]['median_seconds']:.3f} s", flush=True)
-    if fits:
+    if pairs > 0 and fits:
         found["overhead"] = statistics.median(
             host["median_seconds"] / hbm["median_seconds"] - 1 for host, hbm in zip(found["host"], found["hbm"]))
     return found
@@ -150,7 +153,7 @@ def measure_context(programs, arguments, context, parts, row, keep):
             if part == "plan":
                 row[part] = planned(programs, flags, hardware, folder)
             elif part == "pairs":
-                row[part] = pairs_of(programs, [*flags, "--steps", str(steps)], arguments.pairs or pairs, folder)
+                row[part] = pairs_of(programs, [*flags, "--steps", str(steps)], pairs if arguments.pairs is None else arguments.pairs, folder)
             else:
                 row[part] = {"trace": traced, "profile": profiled}[part](programs, [*flags, "--steps", str(steps)], steps, folder)
             keep()
