@@ -53,7 +53,7 @@ Search::Search(const ModelShape& model, const RunConfiguration& asked, const Fre
       freedom_(freedom),
       profile_(profile),
       progress_(std::move(progress)),
-      lists_{locality, nullptr},
+      lists_{locality, nullptr, std::make_shared<DrawnLists>()},
       bound_(model, asked, profile) {}
 
 std::optional<Setting> Search::best(std::int64_t gpu_memory_bytes, std::int64_t host_memory_bytes) {
