@@ -15,15 +15,29 @@ void add(Prediction& sum, const Prediction& until, const Prediction& since, doub
         for (std::size_t engine = 0; engine < schedule::kEngines; ++engine) {
             for (std::size_t kind = 0; kind < schedule::kKinds; ++kind) {
                 const Use &after = until.uses[phase][engine][kind], &before = since.uses[phase][engine][kind];
-                sum.uses[phase][engine][kind] += {whole(after.operations - before.operations),
-                                                  times * (after.seconds - before.seconds),
-                                                  whole(after.bytes - before.bytes)};
+                if (after.operations == before.operations) {
+                    continue;  // as most
+                }
+                sum.uses[phase][engine][kind] +=
+                    {whole(after.operations - before.operations), times * (after.seconds - before.seconds),
+                     whole(after.bytes - before.bytes)};
             }
         }
     }
 }
 
 }  // namespace
+
+// All gradients are cleared at once.
+void LayerSample::take(const schedule::Operation& operation) {
+    if (operation.id.kind == schedule::Kind::kZeroGradients) {
+        schedule::Operation clears = operation;
+        clears.cost = schedule::ElementwiseCost{whole_.all_gradient_bytes()};
+        walk_.take(clears);
+    } else {
+        walk_.take(operation);
+    }
+}
 
 std::int64_t LayerSample::left_out(const schedule::Repetition& repetition) {
     if (repetition.over != schedule::Repetition::Over::kLayers) {
@@ -46,9 +60,9 @@ std::int64_t LayerSample::left_out(const schedule::Repetition& repetition) {
     return 0;
 }
 
-Prediction LayerSample::of_layers(std::int64_t layers) const {
+Prediction LayerSample::of_all() const {
     Prediction sum = clock_.so_far();
-    const double times = static_cast<double>(layers - kLayers) / static_cast<double>(kSample);
+    const double times = static_cast<double>(whole_.model().layers - kLayers) / static_cast<double>(kSample);
     sum.seconds += times * sample_.seconds;
     add(sum, sample_, {}, times);
     return sum;

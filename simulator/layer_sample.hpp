@@ -14,21 +14,24 @@ class LayerSample : public schedule::OperationSink {
   public:
     static constexpr std::int64_t kLowest = 1, kSample = 2, kHighest = 1, kLayers = kLowest + kSample + kHighest;
 
-    // All outlive the sample; `walk` hands to the issuer, and that to the clock.
-    LayerSample(schedule::OperationSink& walk, issue::Issuer& issuer, const Clock& clock)
-        : walk_(walk), issuer_(issuer), clock_(clock) {}
+    // Of `whole`, the step in all its layers. All outlive the sample; `walk` hands to the issuer, and that to the
+    // clock.
+    LayerSample(const schedule::StepShape& whole, schedule::OperationSink& walk, issue::Issuer& issuer,
+                const Clock& clock)
+        : whole_(whole), walk_(walk), issuer_(issuer), clock_(clock) {}
 
-    void take(const schedule::Operation& operation) override { walk_.take(operation); }
+    void take(const schedule::Operation& operation) override;
     std::int64_t left_out(const schedule::Repetition& repetition) override;
 
-    // The sums of the clock, for a model of `layers`, once the step is through.
-    Prediction of_layers(std::int64_t layers) const;
+    // The sums of the clock for all layers, once the step is through.
+    Prediction of_all() const;
 
   private:
+    const schedule::StepShape& whole_;
     schedule::OperationSink& walk_;
     issue::Issuer& issuer_;
     const Clock& clock_;
-    double begun_ = 0.0;  // seconds of the compute engine
+    double begun_ = 0.0;          // seconds of the compute engine
     Prediction before_, sample_;  // sums at its begin; what it took, over all passes
 };
 

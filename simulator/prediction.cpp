@@ -58,12 +58,12 @@ std::optional<double> Prediction::flop_utilisation() const {
 
 namespace {
 
-constexpr double kMostPageUses = 5e8;  // in the largest pages: a second, a minute where nothing repeats
+constexpr double kMostPageUses = 5e8;             // in the largest pages: a second, a minute where nothing repeats
 constexpr double kMostListedPageUses = 2e8;       // of the layers that are walked through: some ten seconds
 constexpr double kMostQuickListedPageUses = 1e7;  // some tenths
 constexpr double kMostOwnPageUses = 5e6;          // in the plan's own: some hundredth of a second
 constexpr double kMostOwnListedPageUses = 1e6;    // in all layers: the same
-constexpr double kMostHostShare = 0.01;           // of a step that its sample is taken for
+constexpr double kMostHostShare = 0.05;           // of a step that its sample is taken for
 
 // The executor looks at loss and gradients between their norm and the first update.
 class OptimizerPhase : public schedule::OperationSink {
@@ -150,7 +150,8 @@ bool can_sample(const schedule::StepShape& step) {
 // Of the layers that are walked through, where their lists are modelled.
 double walked_page_uses(const schedule::Plan& plan, std::int64_t page_tokens) {
     const bool samples = can_sample(schedule::StepShape(plan.model, plan.run));
-    const double share = samples ? static_cast<double>(LayerSample::kLayers) / static_cast<double>(plan.model.layers) : 1.0;
+    const double share =
+        samples ? static_cast<double>(LayerSample::kLayers) / static_cast<double>(plan.model.layers) : 1.0;
     return share * page_uses(plan, page_tokens);
 }
 
@@ -258,9 +259,9 @@ Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, 
 
 // Compute waits for the host, which has no layers to come to rest in: how far it is ahead depends on all of them.
 bool host_holds_up(const Prediction& prediction) {
-    const double lanes =
-        std::accumulate(prediction.phase_seconds.begin(), prediction.phase_seconds.end(), 0.0) -
-        prediction.of(Engine::kCompute).seconds - prediction.exposed_copy_seconds - prediction.list_wait_seconds;
+    const double lanes = std::accumulate(prediction.phase_seconds.begin(), prediction.phase_seconds.end(), 0.0) -
+                         prediction.of(Engine::kCompute).seconds - prediction.exposed_copy_seconds -
+                         prediction.list_wait_seconds;
     return lanes > kMostHostShare * prediction.seconds;
 }
 
@@ -271,11 +272,11 @@ Prediction simulate_sample(const schedule::Plan& plan, const HardwareProfile& pr
     AwaitedLists awaited(lists.open(fewer), clock);
     issue::Issuer issuer(fewer, clock, &awaited);
     Walk walk(issuer, clock);
-    LayerSample sample(walk, issuer, clock);
+    LayerSample sample(step, walk, issuer, clock);
     schedule::SequenceGenerator(few, 0, 1, sample).generate();
     OptimizerPhase optimizer(issuer, clock);
     schedule::generate_optimizer(step, optimizer);
-    Prediction prediction = sample.of_layers(plan.model.layers);
+    Prediction prediction = sample.of_all();
     prediction.lists = lists.text(plan.run.attention);
     count_tokens(plan, 1, prediction);
     name_hardware(plan, profile, prediction);
@@ -318,7 +319,8 @@ Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwarePr
 
 Prediction predict_step(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists) {
     const bool selects = schedule::StepShape(plan.model, plan.run).selects();
-    const bool is_short = page_uses(plan, plan.run.page_tokens) <= (selects ? kMostOwnListedPageUses : kMostOwnPageUses);
+    const bool is_short =
+        page_uses(plan, plan.run.page_tokens) <= (selects ? kMostOwnListedPageUses : kMostOwnPageUses);
     if (!is_short) {
         return simulate_in_larger_pages(plan, profile, lists);
     }
