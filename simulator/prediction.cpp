@@ -65,11 +65,14 @@ constexpr double kMostOwnPageUses = 5e6;          // in the plan's own: some hun
 constexpr double kMostOwnListedPageUses = 1e6;    // in all layers: the same
 constexpr double kMostHostShare = 0.05;           // of a step that its sample is taken for
 
-// The executor looks at loss and gradients between their norm and the first update.
+// The executor looks at loss and gradients between their norm and the first update. A store of states runs beside a
+// fetch that comes after it in the schedule: the one that waits for the slot of the store before it.
 class OptimizerPhase : public schedule::OperationSink {
   public:
-    OptimizerPhase(issue::Issuer& issuer, Clock& clock) : issuer_(issuer), clock_(clock) {}
+    OptimizerPhase(const schedule::StepShape& step, issue::Issuer& issuer, Clock& clock)
+        : shards_(schedule::optimizer_shards(step)), issuer_(issuer), clock_(clock) {}
     void take(const schedule::Operation& operation) override {
+        clock_.expect_fetch(operation.id.kind == Kind::kStoreState && shards_.store_meets_fetch(operation.id.part));
         issuer_.take(operation);
         if (operation.id.kind == Kind::kGradientNorm) {
             clock_.wait_idle();
@@ -77,6 +80,7 @@ class OptimizerPhase : public schedule::OperationSink {
     }
 
   private:
+    const schedule::OptimizerShards shards_;
     issue::Issuer& issuer_;
     Clock& clock_;
 };
@@ -234,7 +238,7 @@ Prediction simulate(const schedule::Plan& plan, Durations& durations, const Walk
             schedule::SequenceGenerator(step, number, walked.sequences, walk).generate();
         }
     }
-    OptimizerPhase optimizer(issuer, clock);
+    OptimizerPhase optimizer(step, issuer, clock);
     schedule::generate_optimizer(step, optimizer);
     Prediction prediction = clock.so_far();
     prediction.lists = selects ? walked.lists.text(plan.run.attention) : "";
@@ -274,7 +278,7 @@ Prediction simulate_sample(const schedule::Plan& plan, const HardwareProfile& pr
     Walk walk(issuer, clock);
     LayerSample sample(step, walk, issuer, clock);
     schedule::SequenceGenerator(few, 0, 1, sample).generate();
-    OptimizerPhase optimizer(issuer, clock);
+    OptimizerPhase optimizer(step, issuer, clock);
     schedule::generate_optimizer(step, optimizer);
     Prediction prediction = sample.of_all();
     prediction.lists = lists.text(plan.run.attention);

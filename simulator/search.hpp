@@ -12,7 +12,7 @@
 #include "runtime/schedule/placement.hpp"
 #include "simulator/compute_bound.hpp"
 #include "simulator/prediction.hpp"
-#include "simulator/step_times.hpp"
+#include "simulator/setting_times.hpp"
 
 namespace oomb::simulator {
 
@@ -98,7 +98,7 @@ class Search {
     const Freedom freedom_;
     const HardwareProfile& profile_;
     Progress progress_;
-    StepTimes times_;
+    SettingTimes times_;
     ComputeBound bound_;
     std::map<std::int64_t, double> optimizer_seconds_;  // by shards in HBM
     std::optional<Setting> best_;

@@ -1,5 +1,5 @@
 #pragma once
-// Times of the steps that a search simulates, each simulated once.
+// Times of the settings that a search simulates, each simulated once.
 
 #include <map>
 #include <tuple>
@@ -10,10 +10,10 @@
 namespace oomb::simulator {
 
 // Of plans of one model and one run but for cut, placement and budgets.
-class StepTimes {
+class SettingTimes {
   public:
     // `profile` outlives the times. Lists of a model are drawn once per chunk and K.
-    StepTimes(const HardwareProfile& profile, const Locality& locality)
+    SettingTimes(const HardwareProfile& profile, const Locality& locality)
         : profile_(profile), lists_{locality, nullptr, std::make_shared<DrawnLists>()} {}
 
     double seconds_of(const schedule::Plan& plan);

@@ -1,4 +1,4 @@
-#include "simulator/step_times.hpp"
+#include "simulator/setting_times.hpp"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace oomb::simulator {
 
 // Different words may say the same: where all optimizer states fit auto is hbm, a tile longer than a chunk is the
 // chunk.
-StepTimes::Key StepTimes::key_of(const schedule::Plan& plan) {
+SettingTimes::Key SettingTimes::key_of(const schedule::Plan& plan) {
     const schedule::StepShape step(plan.model, plan.run);
     const std::int64_t chunk = step.longest_chunk(), tile = std::min(plan.run.logit_tile_tokens, chunk);
     return {chunk,
@@ -23,7 +23,7 @@ StepTimes::Key StepTimes::key_of(const schedule::Plan& plan) {
             plan.run.offload};
 }
 
-double StepTimes::seconds_of(const schedule::Plan& plan) {
+double SettingTimes::seconds_of(const schedule::Plan& plan) {
     const auto [found, is_new] = seconds_.emplace(key_of(plan), 0.0);
     if (is_new) {
         found->second = simulate_in_larger_pages(plan, profile_, lists_).seconds;
@@ -31,7 +31,7 @@ double StepTimes::seconds_of(const schedule::Plan& plan) {
     return found->second;
 }
 
-void StepTimes::simulate(const std::vector<const schedule::Plan*>& plans) {
+void SettingTimes::simulate(const std::vector<const schedule::Plan*>& plans) {
     std::map<Key, const schedule::Plan*> unknown;
     for (const schedule::Plan* plan : plans) {
         if (!seconds_.contains(key_of(*plan))) {
