@@ -207,9 +207,10 @@ struct Walked {
 
 void count_tokens(const schedule::Plan& plan, std::int64_t sequences, Prediction& prediction) {
     const std::int64_t counted = std::max<std::int64_t>(1, sequences), tokens = plan.run.context_tokens;
+    const double share = plan.run.forward_only ? 1.0 / 3 : 1.0;  // of a step, whose backward counts twice its forward
     prediction.tokens = counted * tokens;
     prediction.model_flops =
-        static_cast<double>(counted) * model_flops(plan.model, tokens, plan.run.local_window, plan.run.sinks);
+        share * static_cast<double>(counted) * model_flops(plan.model, tokens, plan.run.local_window, plan.run.sinks);
 }
 
 Prediction simulate(const schedule::Plan& plan, Durations& durations, const Walked& walked, StepObserver* observer,

@@ -69,7 +69,7 @@ std::optional<Setting> Search::best(std::int64_t gpu_memory_bytes, std::int64_t 
         const RunConfiguration from = best_ ? best_->run : start;
         if (schedule::StepShape(model_, from).selects()) {
             visit(from, kMostListed);
-            downhill(from, kScouted);
+            downhill(from, knows_the_way ? 1 : kScouted);
             if (best_ && cut_of(best_->run) != cut_of(from)) {
                 visit(best_->run, kMostListed);
             }
@@ -149,21 +149,21 @@ void Search::visit(const RunConfiguration& run, std::size_t most) {
     const std::size_t before = simulated_.size();
     std::vector<Candidate> candidates = candidates_of(cut);
     for (std::size_t i = 0; i < candidates.size() && simulated_.size() - before < most; ++i) {
-        if (simulated_.size() == before) {
-            simulate_together(candidates, std::min(most, kScouted));
+        if (i % kScouted == 0) {
+            simulate_together(candidates, i);
         }
         try_candidate(std::move(candidates[i]));
     }
     report();
 }
 
-// The first `count` of those that can be faster than the best; they are looked at next.
-void Search::simulate_together(const std::vector<Candidate>& candidates, std::size_t count) {
-    if (candidates.empty() || !schedule::StepShape(model_, candidates.front().setting.run).selects()) {
+// The next ones from `first` on that can be faster than the best.
+void Search::simulate_together(const std::vector<Candidate>& candidates, std::size_t first) {
+    if (!schedule::StepShape(model_, candidates[first].setting.run).selects()) {
         return;  // takes no longer than to begin a thread
     }
     std::vector<const schedule::Plan*> plans;
-    for (std::size_t i = 0; i < std::min(count, candidates.size()); ++i) {
+    for (std::size_t i = first; i < std::min(first + kScouted, candidates.size()); ++i) {
         if (!cannot_win(candidates[i])) {
             plans.push_back(&candidates[i].setting.plan);
         }

@@ -90,7 +90,7 @@ class Search {
     std::optional<Candidate> candidate(Cut& cut, const RunConfiguration& run);
     bool try_candidate(Candidate candidate);
     double optimizer_seconds(const schedule::Plan& plan);
-    void simulate_together(const std::vector<Candidate>& candidates, std::size_t count);
+    void simulate_together(const std::vector<Candidate>& candidates, std::size_t first);
     bool cannot_win(const Candidate& candidate) const;
 
     const ModelShape& model_;

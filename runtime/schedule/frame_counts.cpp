@@ -18,8 +18,8 @@ class GradientPages {
     std::int64_t most() const {
         const std::int64_t last = step_.chunks() - 1, layers = step_.model().layers;
         std::int64_t seen = 0;
-        for (std::int64_t layer = 0; layer < layers; ++layer) {
-            seen += KeyParts(step_, last, layer).history_pages();
+        for (const auto& [first, count] : layers_alike(step_)) {
+            seen += count * KeyParts(step_, last, first).history_pages();
         }
         const std::int64_t with_last = seen + step_.pages_of(last);
         if (last == 0) {
