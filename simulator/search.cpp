@@ -148,8 +148,9 @@ void Search::visit(const RunConfiguration& run, std::size_t most) {
     Cut cut(model_, lean);
     const std::size_t before = simulated_.size();
     std::vector<Candidate> candidates = candidates_of(cut);
+    const bool selects = schedule::StepShape(model_, lean).selects();  // else a thread takes longer to begin
     for (std::size_t i = 0; i < candidates.size() && simulated_.size() - before < most; ++i) {
-        if (i % kScouted == 0) {
+        if (selects && i % kScouted == 0) {
             simulate_together(candidates, i);
         }
         try_candidate(std::move(candidates[i]));
@@ -159,9 +160,6 @@ void Search::visit(const RunConfiguration& run, std::size_t most) {
 
 // The next ones from `first` on that can be faster than the best.
 void Search::simulate_together(const std::vector<Candidate>& candidates, std::size_t first) {
-    if (!schedule::StepShape(model_, candidates[first].setting.run).selects()) {
-        return;  // takes no longer than to begin a thread
-    }
     std::vector<const schedule::Plan*> plans;
     for (std::size_t i = first; i < std::min(first + kScouted, candidates.size()); ++i) {
         if (!cannot_win(candidates[i])) {
