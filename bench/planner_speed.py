@@ -21,6 +21,7 @@ SMOL = ["--model", str(ROOT / "models/smollm2-135m.json")]
 ROOM = ["--host-memory", "4TiB"]
 LEAN = ["--offload", "host", "--hbm-pages", "ring", *ROOM]
 AUTO = ["--offload", "host", "--keep", "auto", "--kept-pages", "auto", "--held-chunks", "auto"]
+TOP_K = ["--attention", "topk", "--top-k", "64"]
 MEMORY_MB = 200
 
 # What, goal in seconds, arguments.
@@ -33,6 +34,14 @@ CALLS = [
     ("best with its front, 128K", 2.0, ["best", *QWEN, "--context", "128K"]),
     ("best with its front, 1M", 2.0, ["best", *QWEN, *ROOM, "--context", "1M"]),
     ("best with its front, SmolLM2, 2M", 2.0, ["best", *SMOL, "--context", "2M"]),
+    ("top-K: fit, 128K", 0.1, ["fit", *QWEN, *LEAN, *TOP_K, "--context", "128K"]),
+    ("top-K: fit, 1M in chunks of 8K, windows of 32K", 1.0, ["fit", *QWEN, *LEAN, *TOP_K, "--context", "1M", "--chunk", "8K", "--window", "32K"]),
+    ("top-K: fit, 4M in chunks of 8K, windows of 32K", 5.0, ["fit", *QWEN, *LEAN, *TOP_K, "--context", "4M", "--chunk", "8K", "--window", "32K"]),
+    ("top-K: best with its front, 128K", 2.0, ["best", *QWEN, *TOP_K, "--context", "128K"]),
+    ("top-K: max-context without optimizer, chunks of 8K, windows of 32K", 5.0,
+     ["max-context", *QWEN, *TOP_K, "--no-optimizer", "--chunk", "8K", "--window", "32K"]),
+    ("top-K: sweep of 54 points, 32K to 128K", 5.0,
+     ["sweep", *QWEN, *LEAN, *TOP_K, "--context", "32K,64K,128K", "--chunk", "2K,4K,8K", "--window", "16K,32K,64K", "--gpu-memory", "100GiB,139GiB"]),
     ("sweep of 1,000 points, 8K to 128K, what is kept left to auto", 20.0,
      ["sweep", *QWEN, *AUTO, "--context", "8K,16K,32K,64K,128K", "--chunk", "2K,4K,8K,16K", "--window", "4K,8K,16K,32K,64K",
       "--gpu-memory", "60GiB,70GiB,80GiB,100GiB,139GiB", "--host-memory", "125GiB,250GiB"]),
@@ -61,7 +70,7 @@ def measure(program, arguments, repeats):
 def page(report):
     lines = ["# What oomb-plan takes", "",
              "`bench/planner_speed.py build/bin/oomb-plan docs/measurements/planner-speed`: the programs themselves, whole calls, the least of "
-             "some repeats. Qwen2.5-7B unless said otherwise, every page on the host for `fit`.", "",
+             "some repeats. Qwen2.5-7B unless said otherwise, every page on the host for `fit`; top-K: K = 64.", "",
              f"Commit {report['commit']}, {report['date']}; {report['cores']} cores, load {report['load']:.1f} when it began. With others at "
              "work on the same cores the clock says more than the program takes; user time counts its own work, on all threads together. "
              "`sweep` has one for each core, and so have the last predictions of `best`.", "",

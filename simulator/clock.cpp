@@ -51,7 +51,8 @@ bool Clock::busy_at(const Lane& lane, double moment) {
 double Clock::seconds_of(const issue::IssuedOperation& issued, std::int64_t bytes, double begin) const {
     const Engine engine = issued.operation.engine;
     const Engine other = engine == Engine::kHostToDevice ? Engine::kDeviceToHost : Engine::kHostToDevice;
-    const bool both = engine != Engine::kCompute && busy_at(lanes_[static_cast<int>(other)], begin);
+    const bool both = engine != Engine::kCompute && (busy_at(lanes_[static_cast<int>(other)], begin) ||
+                                                     (engine == Engine::kDeviceToHost && expects_fetch_));
     return durations_.seconds(issued.operation, bytes, both);
 }
 

@@ -26,6 +26,9 @@ class Clock : public issue::IssuedSink {
     void run(const issue::IssuedOperation& issued);
     // What comes next begins after everything so far: the executor waits here.
     void wait_idle();
+    // Copies to the host that are taken from now on run beside a copy to the device that is taken after them, or no
+    // longer do. Else a copy has the company that it meets when it begins, of those taken before it.
+    void expect_fetch(bool expected) { expects_fetch_ = expected; }
 
     // How far it has come.
     struct Place {
@@ -103,6 +106,7 @@ class Clock : public issue::IssuedSink {
     std::vector<double> done_;
     std::size_t taken_ = 0;
     double lists_known_ = 0.0;  // to the host: nothing taken from now on begins earlier
+    bool expects_fetch_ = false;
     StepObserver* observer_;
     std::array<Lane, schedule::kEngines> lanes_;
     std::vector<Ran>* log_ = nullptr;

@@ -1,8 +1,11 @@
 #pragma once
 // Where a simulated step has the lists of top-K pages from.
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <tuple>
 
 #include "runtime/issue/random_pages.hpp"
 #include "simulator/locality.hpp"
@@ -10,9 +13,49 @@
 
 namespace oomb::simulator {
 
+// Lists of a model that were drawn once, for who simulates many steps of the same chunks and K. May be used by several
+// threads at a time.
+class DrawnLists {
+  public:
+    // The source keeps what it refers to alive.
+    std::unique_ptr<issue::PageListSource> open(const Locality& locality, const ListedRun& run) {
+        const std::scoped_lock lock(mutex_);
+        std::shared_ptr<Shared>& shared =
+            shared_[{run.layers, run.context_tokens, run.chunk_tokens, run.page_tokens, run.top_k}];
+        if (shared == nullptr) {
+            shared = std::make_shared<Shared>(modelled_lists(locality, run));
+        }
+        return std::make_unique<Opened>(shared);
+    }
+
+  private:
+    struct Shared {
+        explicit Shared(std::unique_ptr<issue::PageListSource> lists) : source(std::move(lists)) {}
+        std::mutex mutex;
+        std::unique_ptr<issue::PageListSource> source;
+    };
+    class Opened : public issue::PageListSource {
+      public:
+        explicit Opened(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+        std::vector<std::int32_t> page_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
+                                             issue::Ticket stored) override {
+            const std::scoped_lock lock(shared_->mutex);
+            return shared_->source->page_lists(layer, first, count, stored);
+        }
+
+      private:
+        std::shared_ptr<Shared> shared_;
+    };
+
+    std::mutex mutex_;
+    using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;  // of ListedRun
+    std::map<Key, std::shared_ptr<Shared>> shared_;
+};
+
 struct ListSource {
     Locality locality = default_locality();
     std::shared_ptr<const PageTrace> recorded;  // instead of the model, where there is one
+    std::shared_ptr<DrawnLists> drawn;          // of `locality`, where they are to be drawn once
 
     // For a plan that selects; throws as recorded_lists(). The source refers to `recorded`. Lists of --attention random
     // are those of a run with the same seed.
@@ -20,7 +63,10 @@ struct ListSource {
         if (recorded == nullptr && plan.run.attention == AttentionMode::kRandom) {
             return std::make_unique<issue::RandomPages>(schedule::StepShape(plan.model, plan.run));
         }
-        return recorded != nullptr ? recorded_lists(*recorded, plan) : modelled_lists(locality, listed_run(plan));
+        if (recorded != nullptr) {
+            return recorded_lists(*recorded, plan);
+        }
+        return drawn != nullptr ? drawn->open(locality, listed_run(plan)) : modelled_lists(locality, listed_run(plan));
     }
     std::string text(AttentionMode attention) const {
         if (recorded == nullptr && attention == AttentionMode::kRandom) {

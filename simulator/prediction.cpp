@@ -10,7 +10,9 @@
 #include "runtime/schedule/generator.hpp"
 #include "runtime/schedule/key_parts.hpp"
 #include "runtime/schedule/optimizer_schedule.hpp"
+#include "runtime/schedule/placement.hpp"
 #include "simulator/clock.hpp"
+#include "simulator/layer_sample.hpp"
 #include "simulator/shortcut.hpp"
 
 namespace oomb::simulator {
@@ -56,17 +58,21 @@ std::optional<double> Prediction::flop_utilisation() const {
 
 namespace {
 
-constexpr double kMostPageUses = 5e8;  // in the largest pages: a second, a minute where nothing repeats
-// Where a step has lists all of it is walked through:
-constexpr double kMostListedPageUses = 2e8;       // a minute
-constexpr double kMostQuickListedPageUses = 5e7;  // some ten seconds
+constexpr double kMostPageUses = 5e8;             // in the largest pages: a second, a minute where nothing repeats
+constexpr double kMostListedPageUses = 2e8;       // of the layers that are walked through: some ten seconds
+constexpr double kMostQuickListedPageUses = 1e7;  // some tenths
 constexpr double kMostOwnPageUses = 5e6;          // in the plan's own: some hundredth of a second
+constexpr double kMostOwnListedPageUses = 1e6;    // in all layers: the same
+constexpr double kMostHostShare = 0.05;           // of a step that its sample is taken for
 
-// The executor looks at loss and gradients between their norm and the first update.
+// The executor looks at loss and gradients between their norm and the first update. A store of states runs beside a
+// fetch that comes after it in the schedule: the one that waits for the slot of the store before it.
 class OptimizerPhase : public schedule::OperationSink {
   public:
-    OptimizerPhase(issue::Issuer& issuer, Clock& clock) : issuer_(issuer), clock_(clock) {}
+    OptimizerPhase(const schedule::StepShape& step, issue::Issuer& issuer, Clock& clock)
+        : shards_(schedule::optimizer_shards(step)), issuer_(issuer), clock_(clock) {}
     void take(const schedule::Operation& operation) override {
+        clock_.expect_fetch(operation.id.kind == Kind::kStoreState && shards_.store_meets_fetch(operation.id.part));
         issuer_.take(operation);
         if (operation.id.kind == Kind::kGradientNorm) {
             clock_.wait_idle();
@@ -74,6 +80,7 @@ class OptimizerPhase : public schedule::OperationSink {
     }
 
   private:
+    const schedule::OptimizerShards shards_;
     issue::Issuer& issuer_;
     Clock& clock_;
 };
@@ -139,6 +146,19 @@ double page_uses(const schedule::Plan& plan, std::int64_t page_tokens) {
     return kUsesOfAPage * pages;
 }
 
+// All layers look alike but for their lists, and leaving some of them out saves any.
+bool can_sample(const schedule::StepShape& step) {
+    return step.selects() && step.model().layers > LayerSample::kLayers && schedule::layers_alike(step).size() == 1;
+}
+
+// Of the layers that are walked through, where their lists are modelled.
+double walked_page_uses(const schedule::Plan& plan, std::int64_t page_tokens) {
+    const bool samples = can_sample(schedule::StepShape(plan.model, plan.run));
+    const double share =
+        samples ? static_cast<double>(LayerSample::kLayers) / static_cast<double>(plan.model.layers) : 1.0;
+    return share * page_uses(plan, page_tokens);
+}
+
 // The largest that divides chunks, windows and sinks, and in which the parts that a sliding window makes of a history
 // end where they do: as far back as the first query of a chunk sees, and the last one.
 std::int64_t largest_page(const schedule::Plan& plan) {
@@ -162,7 +182,7 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
     if (const auto missing = missing_rate(profile, plan.run.compute, plan.run.deterministic)) {
         return fmt::format("hardware profile \"{}\" has no {}", profile.name, *missing);
     }
-    const double uses = page_uses(plan, largest_page(plan));
+    const double uses = walked_page_uses(plan, largest_page(plan));
     const bool selects = schedule::StepShape(plan.model, plan.run).selects();
     const double most = selects ? kMostListedPageUses : kMostPageUses;
     if (uses > most) {
@@ -173,7 +193,7 @@ std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const H
 
 bool is_slow_to_predict(const schedule::Plan& plan) {
     return schedule::StepShape(plan.model, plan.run).selects() &&
-           page_uses(plan, largest_page(plan)) > kMostQuickListedPageUses;
+           walked_page_uses(plan, largest_page(plan)) > kMostQuickListedPageUses;
 }
 
 namespace {
@@ -184,6 +204,14 @@ struct Walked {
     bool shortened = false;
     ListSource lists = {};
 };
+
+void count_tokens(const schedule::Plan& plan, std::int64_t sequences, Prediction& prediction) {
+    const std::int64_t counted = std::max<std::int64_t>(1, sequences), tokens = plan.run.context_tokens;
+    const double share = plan.run.forward_only ? 1.0 / 3 : 1.0;  // of a step, whose backward counts twice its forward
+    prediction.tokens = counted * tokens;
+    prediction.model_flops =
+        share * static_cast<double>(counted) * model_flops(plan.model, tokens, plan.run.local_window, plan.run.sinks);
+}
 
 Prediction simulate(const schedule::Plan& plan, Durations& durations, const Walked& walked, StepObserver* observer,
                     std::int64_t* left_out = nullptr) {
@@ -211,25 +239,52 @@ Prediction simulate(const schedule::Plan& plan, Durations& durations, const Walk
             schedule::SequenceGenerator(step, number, walked.sequences, walk).generate();
         }
     }
-    OptimizerPhase optimizer(issuer, clock);
+    OptimizerPhase optimizer(step, issuer, clock);
     schedule::generate_optimizer(step, optimizer);
     Prediction prediction = clock.so_far();
     prediction.lists = selects ? walked.lists.text(plan.run.attention) : "";
-    const std::int64_t counted = std::max<std::int64_t>(1, walked.sequences);
-    prediction.tokens = counted * step.tokens();
-    prediction.model_flops =
-        static_cast<double>(counted) * model_flops(plan.model, step.tokens(), plan.run.local_window, plan.run.sinks);
+    count_tokens(plan, walked.sequences, prediction);
     return prediction;
+}
+
+void name_hardware(const schedule::Plan& plan, const HardwareProfile& profile, Prediction& prediction) {
+    prediction.hardware = profile.name;
+    if (const auto peak = profile.peak_flops.find(plan.run.compute); peak != profile.peak_flops.end()) {
+        prediction.peak_flops = peak->second.per_second;
+    }
 }
 
 Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, const Walked& walked,
                     StepObserver* observer = nullptr, std::int64_t* left_out = nullptr) {
     ProfileDurations durations(plan.run, profile);
     Prediction prediction = simulate(plan, durations, walked, observer, left_out);
-    prediction.hardware = profile.name;
-    if (const auto peak = profile.peak_flops.find(plan.run.compute); peak != profile.peak_flops.end()) {
-        prediction.peak_flops = peak->second.per_second;
-    }
+    name_hardware(plan, profile, prediction);
+    return prediction;
+}
+
+// Compute waits for the host, which has no layers to come to rest in: how far it is ahead depends on all of them.
+bool host_holds_up(const Prediction& prediction) {
+    const double lanes = std::accumulate(prediction.phase_seconds.begin(), prediction.phase_seconds.end(), 0.0) -
+                         prediction.of(Engine::kCompute).seconds - prediction.exposed_copy_seconds -
+                         prediction.list_wait_seconds;
+    return lanes > kMostHostShare * prediction.seconds;
+}
+
+Prediction simulate_sample(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists) {
+    const schedule::Plan fewer = schedule::of_fewer_layers(plan, LayerSample::kLayers);
+    const schedule::StepShape step(plan.model, plan.run), few(fewer.model, fewer.run);
+    Clock clock(fewer, profile);
+    AwaitedLists awaited(lists.open(fewer), clock);
+    issue::Issuer issuer(fewer, clock, &awaited);
+    Walk walk(issuer, clock);
+    LayerSample sample(step, walk, issuer, clock);
+    schedule::SequenceGenerator(few, 0, 1, sample).generate();
+    OptimizerPhase optimizer(step, issuer, clock);
+    schedule::generate_optimizer(step, optimizer);
+    Prediction prediction = sample.of_all();
+    prediction.lists = lists.text(plan.run.attention);
+    count_tokens(plan, 1, prediction);
+    name_hardware(plan, profile, prediction);
     return prediction;
 }
 
@@ -255,16 +310,26 @@ Prediction simulate_shortened(const schedule::Plan& plan, const HardwareProfile&
 
 Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile,
                                     const ListSource& lists) {
-    return schedule::StepShape(plan.model, plan.run).selects()
-               ? simulate_step(plan, profile, nullptr, lists)
-               : simulate_shortened(schedule::in_larger_pages(plan, largest_page(plan)), profile);
+    const schedule::StepShape step(plan.model, plan.run);
+    if (!step.selects()) {
+        return simulate_shortened(schedule::in_larger_pages(plan, largest_page(plan)), profile);
+    }
+    if (lists.recorded == nullptr && can_sample(step)) {
+        if (Prediction sampled = simulate_sample(plan, profile, lists); !host_holds_up(sampled)) {
+            return sampled;
+        }
+    }
+    return simulate_step(plan, profile, nullptr, lists);
 }
 
 Prediction predict_step(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists) {
     const bool selects = schedule::StepShape(plan.model, plan.run).selects();
-    return !selects && page_uses(plan, plan.run.page_tokens) <= kMostOwnPageUses
-               ? simulate_shortened(plan, profile)
-               : simulate_in_larger_pages(plan, profile, lists);
+    const bool is_short =
+        page_uses(plan, plan.run.page_tokens) <= (selects ? kMostOwnListedPageUses : kMostOwnPageUses);
+    if (!is_short) {
+        return simulate_in_larger_pages(plan, profile, lists);
+    }
+    return selects ? simulate_step(plan, profile, nullptr, lists) : simulate_shortened(plan, profile);
 }
 
 }  // namespace oomb::simulator

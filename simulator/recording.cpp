@@ -6,6 +6,7 @@
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
 #include "runtime/schedule/flops.hpp"
+#include "runtime/schedule/optimizer_schedule.hpp"
 #include "runtime/trace/steps.hpp"
 #include "simulator/durations.hpp"
 #include "simulator/host_times.hpp"
@@ -81,7 +82,8 @@ class NoDurations : public Durations {
 // The schedule as it is issued: operations in program order, whom each waits for, and each engine's own order.
 class Skeleton : public StepObserver {
   public:
-    Skeleton(const std::filesystem::path& path, std::int64_t most) : path_(path), most_(most) {
+    Skeleton(const schedule::Plan& plan, const std::filesystem::path& path, std::int64_t most)
+        : shards_(schedule::optimizer_shards({plan.model, plan.run})), path_(path), most_(most) {
         operations.reserve(static_cast<std::size_t>(most));
         waits.reserve(static_cast<std::size_t>(most));
     }
@@ -96,10 +98,12 @@ class Skeleton : public StepObserver {
         }
         const schedule::Operation& operation = issued.operation;
         lanes[static_cast<std::size_t>(operation.engine)].push_back(static_cast<std::uint32_t>(operations.size()));
-        operations.push_back({.id = pack(operation.id),
-                              .engine = operation.engine,
-                              .work = work_of(operation),
-                              .bytes = movement.bytes});
+        operations.push_back(
+            {.id = pack(operation.id),
+             .engine = operation.engine,
+             .both = operation.id.kind == schedule::Kind::kStoreState && shards_.store_meets_fetch(operation.id.part),
+             .work = work_of(operation),
+             .bytes = movement.bytes});
         std::copy(issued.waits.begin(), issued.waits.end(), waits.emplace_back().begin());
     }
     void waited() override { idle_before.push_back(operations.size()); }
@@ -110,6 +114,7 @@ class Skeleton : public StepObserver {
     std::vector<std::size_t> idle_before;                    // operations before which the host waits for all
 
   private:
+    schedule::OptimizerShards shards_;
     std::filesystem::path path_;
     std::int64_t most_;
 };
@@ -195,7 +200,7 @@ Prediction StepTimes::finish(Host host, std::int64_t begin_ns) {
         const auto [begin, end] = spans_[place];
         const std::int64_t ready = ready_ns(place, host == Host::kOneEngine ? all_ns : free[engine]);
         operation.seconds = static_cast<double>(end - begin) / kSecond_ns;
-        operation.both = operation.engine != Engine::kCompute && other_busy(operation, begin);
+        operation.both = operation.both || (operation.engine != Engine::kCompute && other_busy(operation, begin));
         if (host == Host::kFollowed) {
             host_times.add(ready);
         } else {
@@ -278,7 +283,7 @@ Recording read_recording(const std::filesystem::path& trace, const schedule::Pla
         recording.notes.emplace_back("The last line of the trace is cut off.");
     }
     recording.number = chosen.number;
-    Skeleton skeleton(trace, chosen.operations);
+    Skeleton skeleton(plan, trace, chosen.operations);
     NoDurations no_durations;
     recording.step = simulate_step(plan, no_durations, contents.sequences, &skeleton);
     if (std::ssize(skeleton.operations) < chosen.operations) {

@@ -35,7 +35,7 @@ Work work_of(const schedule::Operation& operation);
 struct RecordedOperation {
     std::uint64_t id = 0;  // schedule::pack
     schedule::Engine engine = schedule::Engine::kCompute;
-    bool both = false;  // the other copy engine was busy when it began
+    bool both = false;  // beside a copy the other way: when it began, or as OptimizerShards knows
     Work work;
     std::int64_t bytes = 0;  // moved between the tiers
     double seconds = 0.0;

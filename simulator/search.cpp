@@ -53,7 +53,7 @@ Search::Search(const ModelShape& model, const RunConfiguration& asked, const Fre
       freedom_(freedom),
       profile_(profile),
       progress_(std::move(progress)),
-      lists_{locality, nullptr},
+      times_(profile, locality),
       bound_(model, asked, profile) {}
 
 std::optional<Setting> Search::best(std::int64_t gpu_memory_bytes, std::int64_t host_memory_bytes) {
@@ -66,8 +66,16 @@ std::optional<Setting> Search::best(std::int64_t gpu_memory_bytes, std::int64_t 
         downhill(start, kScouted);
     }
     if (best_ || knows_the_way) {
-        const bool selects = schedule::StepShape(model_, best_ ? best_->run : start).selects();
-        downhill(best_ ? best_->run : start, selects ? kMostListed : std::numeric_limits<std::size_t>::max());
+        const RunConfiguration from = best_ ? best_->run : start;
+        if (schedule::StepShape(model_, from).selects()) {
+            visit(from, kMostListed);
+            downhill(from, knows_the_way ? 1 : kScouted);
+            if (best_ && cut_of(best_->run) != cut_of(from)) {
+                visit(best_->run, kMostListed);
+            }
+        } else {
+            downhill(from, std::numeric_limits<std::size_t>::max());
+        }
     }
     if (best_) {
         polish();
@@ -118,17 +126,6 @@ std::vector<RunConfiguration> Search::neighbours(const RunConfiguration& run) co
     return list;
 }
 
-std::optional<RunConfiguration> halved_cut(const Freedom& freedom, const RunConfiguration& run) {
-    RunConfiguration half = run;
-    const auto halve = [](bool free, std::int64_t& tokens, std::int64_t unit) {
-        tokens = free && tokens > unit && tokens / 2 % unit == 0 ? tokens / 2 : tokens;
-    };
-    halve(freedom.chunk, half.chunk_tokens, run.page_tokens);
-    halve(freedom.window, half.window_tokens, run.page_tokens);
-    halve(freedom.logit_tile, half.logit_tile_tokens, 1);
-    return cut_of(half) == cut_of(run) ? std::nullopt : std::optional(half);
-}
-
 RunConfiguration Search::lean_of(const RunConfiguration& run) const {
     RunConfiguration lean = run;
     lean.keep = freedom_.keep ? Keep::kNone : asked_.keep;
@@ -150,11 +147,26 @@ void Search::visit(const RunConfiguration& run, std::size_t most) {
     ++cuts_;
     Cut cut(model_, lean);
     const std::size_t before = simulated_.size();
-    for (Candidate& one : candidates_of(cut)) {
-        if (simulated_.size() - before < most) {
-            try_candidate(std::move(one));
+    std::vector<Candidate> candidates = candidates_of(cut);
+    const bool selects = schedule::StepShape(model_, lean).selects();  // else a thread takes longer to begin
+    for (std::size_t i = 0; i < candidates.size() && simulated_.size() - before < most; ++i) {
+        if (selects && i % kScouted == 0) {
+            simulate_together(candidates, i);
+        }
+        try_candidate(std::move(candidates[i]));
+    }
+    report();
+}
+
+// The next ones from `first` on that can be faster than the best.
+void Search::simulate_together(const std::vector<Candidate>& candidates, std::size_t first) {
+    std::vector<const schedule::Plan*> plans;
+    for (std::size_t i = first; i < std::min(first + kScouted, candidates.size()); ++i) {
+        if (!cannot_win(candidates[i])) {
+            plans.push_back(&candidates[i].setting.plan);
         }
     }
+    times_.simulate(plans);
     report();
 }
 
@@ -183,7 +195,7 @@ std::optional<Setting> Search::next_choice() {
         const RunConfiguration& run = one.setting.run;
         if (tried < kScouted && (run.keep != best_->run.keep || holds(run) != holds(best_->run))) {
             ++tried;
-            one.setting.seconds = seconds_of(one.setting.plan);
+            one.setting.seconds = times_.seconds_of(one.setting.plan);
             if (!next || one.setting.seconds < next->seconds) {
                 next = std::move(one.setting);
             }
@@ -308,32 +320,23 @@ double Search::optimizer_seconds(const schedule::Plan& plan) {
     return found->second;
 }
 
-// Different words may say the same: where all optimizer states fit auto is hbm.
-double Search::seconds_of(const schedule::Plan& plan) {
-    const schedule::StepShape step(plan.model, plan.run);
-    const auto [found, is_new] = seconds_.emplace(
-        StepKey(plan.run.chunk_tokens, plan.run.window_tokens, plan.run.logit_tile_tokens, plan.run.keep, plan.kept_hbm,
-                plan.kept_host, step.held_chunks(), plan.resident_pages, plan.resident_shards, plan.run.offload),
-        0.0);
-    if (is_new) {
-        report();
-        found->second = simulate_in_larger_pages(plan, profile_, lists_).seconds;
-    }
-    return found->second;
+bool Search::cannot_win(const Candidate& candidate) const {
+    return best_ && candidate.least_seconds >= best_->seconds * (1 - kEqualTimes);
 }
 
 void Search::report() const {
     if (progress_) {
-        progress_(cuts_, static_cast<std::int64_t>(seconds_.size()));
+        progress_(cuts_, times_.simulated());
     }
 }
 
 // True: it is the best now.
 bool Search::try_candidate(Candidate candidate) {
-    if (best_ && candidate.least_seconds >= best_->seconds * (1 - kEqualTimes)) {
+    if (cannot_win(candidate)) {
         return false;
     }
-    candidate.setting.seconds = seconds_of(candidate.setting.plan);
+    report();
+    candidate.setting.seconds = times_.seconds_of(candidate.setting.plan);
     simulated_.push_back(candidate.setting);
     if (best_ && candidate.setting.seconds >= best_->seconds * (1 - kEqualTimes)) {
         return false;
@@ -386,7 +389,7 @@ void Search::free_hbm() {
     if (!shortfalls(freed.plan).empty()) {
         return;
     }
-    freed.seconds = seconds_of(freed.plan);
+    freed.seconds = times_.seconds_of(freed.plan);
     if (freed.seconds <= best_->seconds * (1 + kEqualTimes)) {
         best_ = std::move(freed);
     }

@@ -7,12 +7,12 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "runtime/schedule/placement.hpp"
 #include "simulator/compute_bound.hpp"
 #include "simulator/prediction.hpp"
+#include "simulator/setting_times.hpp"
 
 namespace oomb::simulator {
 
@@ -40,8 +40,8 @@ inline constexpr double kEqualTimes = 1e-3;
 // pages, with as many kept pages as fit and with fewer; at the end more and fewer in small steps. All that cannot be
 // faster than the best so far, because the compute engine alone takes longer, is left out (ComputeBound); the others
 // are simulated in larger pages. The way to the best cut is found with the two settings of each that have the lowest
-// bounds; all are looked at from there on, or where steps have lists, which take long to simulate, the eight with the
-// lowest bounds. Deterministic.
+// bounds; all are looked at from there on, or where steps have lists, which take long to simulate, of the best cut the
+// eight with the lowest bounds. Deterministic.
 class Search {
   public:
     // `progress` is told the number of cuts and of simulated settings so far. Top-K: lists come from the model of
@@ -90,21 +90,17 @@ class Search {
     std::optional<Candidate> candidate(Cut& cut, const RunConfiguration& run);
     bool try_candidate(Candidate candidate);
     double optimizer_seconds(const schedule::Plan& plan);
-    double seconds_of(const schedule::Plan& plan);
+    void simulate_together(const std::vector<Candidate>& candidates, std::size_t first);
+    bool cannot_win(const Candidate& candidate) const;
 
     const ModelShape& model_;
     const RunConfiguration asked_;
     const Freedom freedom_;
     const HardwareProfile& profile_;
     Progress progress_;
-    const ListSource lists_;
+    SettingTimes times_;
     ComputeBound bound_;
     std::map<std::int64_t, double> optimizer_seconds_;  // by shards in HBM
-    // What the time of a step of this search depends on: cut; what is kept, where, and held; K/V pages and shards in
-    // HBM.
-    using StepKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, Keep, std::int64_t, std::int64_t, std::int64_t,
-                               std::int64_t, std::int64_t, Offload>;
-    std::map<StepKey, double> seconds_;
     std::optional<Setting> best_;
     std::vector<Setting> simulated_;
     std::int64_t cuts_ = 0;

@@ -40,11 +40,12 @@ std::string list_note(const Prediction& prediction) {
                      prediction.lists);
 }
 
-std::string render_time(const Prediction& prediction) {
-    std::string text = fmt::format("\ntime of a step, predicted for {}\n", prediction.hardware);
-    text += row("step", format_duration(prediction.seconds), "",
+std::string render_time(const Prediction& prediction, bool evaluates) {
+    std::string text = fmt::format("\ntime of {}, predicted for {}\n",
+                                   evaluates ? "the evaluation of a sequence" : "a step", prediction.hardware);
+    text += row(evaluates ? "sequence" : "step", format_duration(prediction.seconds), "",
                 fmt::format("{} tokens/s", format_count(std::llround(prediction.tokens_per_second()))));
-    for (int phase = 0; phase < schedule::kPhases; ++phase) {
+    for (int phase = 0; phase < (evaluates ? 0 : schedule::kPhases); ++phase) {
         text += row(fmt::format("  {}", name_of(static_cast<schedule::Phase>(phase))),
                     format_duration(prediction.phase_seconds[phase]));
     }

@@ -10,8 +10,8 @@
 namespace oomb::simulator {
 
 // A paragraph for render_plan(): seconds by phase, tokens per second, bytes each way, share of copies hidden,
-// utilisation.
-std::string render_time(const Prediction& prediction);
+// utilisation. `evaluates`: of the evaluation of a sequence, which has one phase.
+std::string render_time(const Prediction& prediction, bool evaluates = false);
 
 // Top-K: where the lists came from and what of the time is an estimate, two lines; nothing for a step without lists.
 std::string list_note(const Prediction& prediction);

@@ -1,6 +1,6 @@
 #include "runtime/issue/page_lists.hpp"
 
-#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "runtime/core/error.hpp"
@@ -22,9 +22,16 @@ PageLists checked_lists(std::vector<std::int32_t> found, std::int64_t layer, std
                 first + i / lists.length, layer, page, before, history);
         }
     }
-    lists.pages = lists.lists;
-    std::sort(lists.pages.begin(), lists.pages.end());
-    lists.pages.erase(std::unique(lists.pages.begin(), lists.pages.end()), lists.pages.end());
+    constexpr std::int64_t kBits = 64;
+    std::vector<std::uint64_t> named(static_cast<std::size_t>(history / kBits + 1));
+    for (const std::int32_t page : lists.lists) {
+        named[page / kBits] |= std::uint64_t{1} << (page % kBits);
+    }
+    for (std::size_t word = 0; word < named.size(); ++word) {
+        for (std::uint64_t bits = named[word]; bits != 0; bits &= bits - 1) {
+            lists.pages.push_back(static_cast<std::int32_t>(word * kBits) + std::countr_zero(bits));
+        }
+    }
     return lists;
 }
 

@@ -14,6 +14,10 @@ class FramePool {
     bool has_free() const { return !returned_.empty() || next_unused_ < frames_; }
     std::int32_t take();                 // InternalError when none is free
     void give_back(std::int32_t frame);  // the caller holds it
+    // They are handed out, the last of them first, once all that were given back otherwise are; the caller holds them.
+    void give_back_beneath(const std::vector<std::int32_t>& frames) {
+        returned_.insert(returned_.begin(), frames.begin(), frames.end());
+    }
 
     std::int64_t frames() const { return frames_; }
     std::int64_t in_use() const { return next_unused_ - static_cast<std::int64_t>(returned_.size()); }

@@ -18,9 +18,10 @@ class LruList {
     bool contains(std::int32_t frame) const { return links_[frame].previous != kAbsent; }
     bool empty() const { return oldest_ == kEnd; }
     std::int64_t size() const { return size_; }
-    std::int32_t oldest() const { return oldest_; }                              // the list is not empty
-    std::int32_t newest() const { return newest_; }                              // the list is not empty
-    std::int32_t after(std::int32_t frame) const { return links_[frame].next; }  // negative: there is none
+    std::int32_t oldest() const { return oldest_; }                                   // the list is not empty
+    std::int32_t newest() const { return newest_; }                                   // the list is not empty
+    std::int32_t after(std::int32_t frame) const { return links_[frame].next; }       // negative: there is none
+    std::int32_t before(std::int32_t frame) const { return links_[frame].previous; }  // negative: there is none
 
     // Appends the frame, or moves it to the end.
     void touch(std::int32_t frame) {

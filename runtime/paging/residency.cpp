@@ -258,6 +258,22 @@ void Residency::rename_cached(std::int64_t layers, std::int64_t pages) {
     }
 }
 
+void Residency::empty_cache() {
+    std::vector<std::int32_t> frames;  // the next page takes the oldest one, as if it made room
+    std::int32_t older = -1;
+    for (std::int32_t frame = evictable_.empty() ? -1 : evictable_.newest(); frame >= 0; frame = older) {
+        older = evictable_.before(frame);
+        Page& page = pages_[page_in_[frame]];
+        if (!page.newer_in_hbm) {
+            page.hbm_frame = -1;
+            evictable_.remove(frame);
+            frames.push_back(frame);
+        }
+    }
+    hbm_.give_back_beneath(frames);
+    cache_used_ = request_number_;
+}
+
 void Residency::settle(bool born, const PageSet& pages) {
     for (std::int64_t i = 0; i < pages.count; ++i) {
         const std::int64_t index = index_of(pages, i);

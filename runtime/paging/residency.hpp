@@ -79,6 +79,9 @@ class Residency {
     // As if the requests that brought them had been those of other pages: (layer, index) becomes (layer + layers, index
     // + pages). They exist, and the host has them.
     void rename_cached(std::int64_t layers, std::int64_t pages);
+    // As if other pages had needed the room of all that are in the cache: those that the host has make room, the least
+    // recently used one first.
+    void empty_cache();
     // Pages are born, or die, in their homes: frames of the cache are left alone.
     void settle(bool born, const PageSet& pages);
 

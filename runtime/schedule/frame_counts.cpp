@@ -18,8 +18,8 @@ class GradientPages {
     std::int64_t most() const {
         const std::int64_t last = step_.chunks() - 1, layers = step_.model().layers;
         std::int64_t seen = 0;
-        for (std::int64_t layer = 0; layer < layers; ++layer) {
-            seen += KeyParts(step_, last, layer).history_pages();
+        for (const auto& [first, count] : layers_alike(step_)) {
+            seen += count * KeyParts(step_, last, first).history_pages();
         }
         const std::int64_t with_last = seen + step_.pages_of(last);
         if (last == 0) {
@@ -32,29 +32,35 @@ class GradientPages {
 
     // Most with a copy on the host: those whose home is there, from the end of the chunk that touched them first on.
     std::int64_t most_on_host() const {
-        const std::int64_t last = step_.chunks() - 1, layers = step_.model().layers;
+        const std::int64_t last = step_.chunks() - 1, end = step_.first_page(last);
+        const std::vector<LayersAlike> groups = layers_alike(step_);
         std::int64_t seen = 0;
-        for (std::int64_t layer = 0; layer < layers; ++layer) {
-            seen += on_host(last, layer, 0, step_.first_page(last));
+        for (const auto& [first, count] : groups) {
+            const KeyParts of_last(step_, last, first);
+            for (std::int64_t layer = first; layer < first + count; ++layer) {
+                seen += on_host(of_last, layer, 0, end);
+            }
         }
         std::int64_t most = seen;
-        for (std::int64_t layer = layers - 1; last > 0 && layer >= 0; --layer) {
-            // The chunk before the last works on this layer: its own pages, touched by the last one, are there still.
-            const std::int64_t own = on_host(last, layer, step_.first_page(last - 1), step_.first_page(last));
-            seen += on_host(last - 1, layer, 0, step_.first_page(last - 1)) + own -
-                    on_host(last, layer, 0, step_.first_page(last));
-            most = std::max(most, seen);
-            seen -= own;
+        for (auto group = groups.rbegin(); last > 0 && group != groups.rend(); ++group) {
+            const KeyParts of_last(step_, last, group->first), before(step_, last - 1, group->first);
+            const std::int64_t begin = step_.first_page(last - 1);
+            for (std::int64_t layer = group->first + group->count - 1; layer >= group->first; --layer) {
+                // The chunk before the last works on this layer: its own pages, touched by the last one, are there
+                // still.
+                const std::int64_t own = on_host(of_last, layer, begin, end);
+                seen += on_host(before, layer, 0, begin) + own - on_host(of_last, layer, 0, end);
+                most = std::max(most, seen);
+                seen -= own;
+            }
         }
         return most;
     }
 
   private:
-    // Pages in [begin, end) that the chunk sees and whose home is the host.
-    std::int64_t on_host(std::int64_t chunk, std::int64_t layer, std::int64_t begin, std::int64_t end) const {
-        const std::int64_t layers = step_.model().layers;
-        const KeyParts parts(step_, chunk, layer);
-        begin = std::max(begin, divide_up(std::max<std::int64_t>(0, resident_ - layer), layers));
+    // Pages of a layer in [begin, end) that are in these parts and whose home is the host.
+    std::int64_t on_host(const KeyParts& parts, std::int64_t layer, std::int64_t begin, std::int64_t end) const {
+        begin = std::max(begin, divide_up(std::max<std::int64_t>(0, resident_ - layer), step_.model().layers));
         const auto pages_in = [](std::int64_t first, std::int64_t beyond) {
             return std::max<std::int64_t>(0, beyond - first);
         };

@@ -32,6 +32,9 @@ struct OptimizerShards {
     // behind the other. They travel whole, the few elements that the last shard does not use included.
     std::int64_t slot_bytes() const { return elements * state_bytes(); }
     std::int64_t ring_slots() const { return std::min(kMostShardSlots, on_host()); }
+    // The store of this shard, whose home is the host, runs beside a fetch that comes after it in the schedule: that
+    // for the slot of the store before it.
+    bool store_meets_fetch(std::int64_t shard) const { return shard > resident && shard + ring_slots() - 1 < count; }
     bool has_master() const { return master_bytes > 0; }
     bool splits_master() const { return has_master() && master_bytes < moment_bytes; }
 };

@@ -173,4 +173,25 @@ Plan in_larger_pages(const Plan& plan, std::int64_t page_tokens) {
     return large;
 }
 
+Plan of_fewer_layers(const Plan& plan, std::int64_t layers) {
+    const std::int64_t all = plan.model.layers;
+    require(layers >= 1 && layers <= all, "{} layers of a model of {}", layers, all);
+    const auto share = [&](std::int64_t pages) { return (pages * layers + all / 2) / all; };
+    Plan fewer = plan;
+    fewer.model.layers = layers;
+    fewer.model.sliding_windows.resize(std::min<std::size_t>(layers, plan.model.sliding_windows.size()));
+    fewer.resident_pages = share(plan.resident_pages);
+    fewer.run.kept_pages = {Amount::Mode::kCount, share(plan.kept_pages())};
+    fewer.run.resident_shards = {};
+    const std::int64_t shards = optimizer_shards(StepShape(fewer.model, fewer.run)).count;
+    fewer.host_shards = std::min(plan.host_shards, shards);
+    fewer.resident_shards = shards - fewer.host_shards;
+    fewer.run.resident_shards = {Amount::Mode::kCount, fewer.resident_shards};
+    const StepShape step(fewer.model, fewer.run);
+    fewer.kept_hbm = std::min(share(plan.kept_hbm), step.kept_pages());
+    fewer.kept_host = step.kept_pages() - fewer.kept_hbm;
+    fewer.pools = make_pools(step, count_frames(step, fewer.resident_pages, fewer.kept_hbm));
+    return fewer;
+}
+
 }  // namespace oomb::schedule

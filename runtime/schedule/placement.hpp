@@ -51,4 +51,10 @@ class Placement {
     std::map<std::tuple<Keep, std::int64_t, std::int64_t, bool, bool>, Interference> interferences_;
 };
 
+// The first layers of the same step, for who asks how its time grows from layer to layer: cut, embedding and head are
+// those of `plan`; of K/V pages and kept pages in each tier there are as many per layer, a part of one page rounded;
+// the optimizer's shards are those of the smaller model, as many on the host as there were or all of them. 1 <= layers
+// <= those of `plan`. Offsets, table and peak bytes stay as they are and mean nothing.
+Plan of_fewer_layers(const Plan& plan, std::int64_t layers);
+
 }  // namespace oomb::schedule

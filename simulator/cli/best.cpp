@@ -97,7 +97,9 @@ class Best {
           asked_(types.front()),
           profile_(profile_of(flags, asked_.device)),
           lists_(list_source(flags, asked_)),
-          model_(read_model_shape(flags.run.model)) {}
+          model_(read_model_shape(flags.run.model)) {
+        lists_.drawn = std::make_shared<DrawnLists>();
+    }
 
     ExitCode run() {
         require_times(call_.program, asked_, profile_);
@@ -355,7 +357,7 @@ class Best {
     const std::vector<RunConfiguration>& types_;
     const RunConfiguration asked_;
     const HardwareProfile profile_;
-    const ListSource lists_;
+    ListSource lists_;
     const ModelShape model_;
     std::vector<Row> rows_;   // the best and what it is compared with
     std::vector<Row> front_;  // named by their settings

@@ -70,7 +70,7 @@ void require_times(const std::string& program, const RunConfiguration& run, cons
 std::string train_command(const PlanFlags& flags, const RunConfiguration& run) {
     PlanFlags set = flags;
     set_flags(set.run, run);
-    return "oomb-train " + as_typed(set.run) +
+    return (run.forward_only ? "oomb-train eval " : "oomb-train ") + as_typed(set.run) +
            (set.hardware.empty() ? "" : " --hardware " + quoted_for_shell(set.hardware)) + " --data DATA";
 }
 

@@ -54,7 +54,7 @@ HardwareProfile profile_of(const PlanFlags& flags, DeviceKind device);
 // For sub-commands that are about time. UsageError with --device cpu, FileError where the profile lacks a rate.
 void require_times(const std::string& program, const RunConfiguration& run, const HardwareProfile& profile);
 
-// The command that trains with `run` in place of what the flags say of cuts and places.
+// The command that trains, or evaluates, with `run` in place of what the flags say of cuts and places.
 std::string train_command(const PlanFlags& flags, const RunConfiguration& run);
 
 // What `run` says of cuts and places, as flags, without those that are as by default.

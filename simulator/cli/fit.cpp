@@ -1,5 +1,6 @@
 #include "runtime/core/text_file.hpp"
 #include "runtime/flags/command_line.hpp"
+#include "runtime/flags/training_flags.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "simulator/cli/commands.hpp"
 #include "simulator/explain.hpp"
@@ -13,7 +14,7 @@ namespace {
 constexpr const char* kDescription =
     "Says what a training run needs in GPU and host memory, byte by byte, and how long a step takes, before anything\n"
     "is started.\n"
-    "The plan is the one that oomb-train carries out under the same flags.\n"
+    "The plan is the one that oomb-train, or with --eval oomb-train eval, carries out under the same flags.\n"
     "\n"
     "Sub-commands; oomb-plan best --help and so on list their flags\n"
     "  oomb-plan fit [flags]          does it fit, and how long does a step take; the same without \"fit\"\n"
@@ -37,12 +38,35 @@ constexpr const char* kFooter =
 struct FitFlags {
     PlanFlags plan;
     bool exact = false;
+    bool evaluates = false;
 };
+
+RunConfiguration run_of(const FitFlags& flags) {
+    RunConfiguration run = to_run_configuration(flags.plan.run);
+    if (flags.evaluates) {
+        run.optimizer = false;
+        run.forward_only = true;
+    }
+    return run;
+}
+
+// As oomb-train eval, which has none of them.
+void refuse_training_flags(const CLI::App& app) {
+    for (const char* name : kTrainingFlags) {
+        if (app.count(name) > 0) {
+            fail<UsageError>(
+                "{} with --eval: it is a flag of training, and an evaluation computes no gradient and changes no "
+                "weight; "
+                "leave one of the two out",
+                name);
+        }
+    }
+}
 
 ExitCode print(const FitFlags& fit_flags, const Call& call) {
     const PlanFlags& all_flags = fit_flags.plan;
     const RunFlags& flags = all_flags.run;
-    const RunConfiguration run = to_run_configuration(flags);
+    const RunConfiguration run = run_of(fit_flags);
     if (fit_flags.exact && run.device != DeviceKind::kCuda) {
         fail<UsageError>("--exact with --device cpu: times are those of a GPU, so none is predicted; leave it out");
     }
@@ -57,20 +81,22 @@ ExitCode print(const FitFlags& fit_flags, const Call& call) {
     std::string time;
     if (excesses.empty() && run.device == DeviceKind::kCuda) {
         if (const auto reason = why_unpredictable(plan, profile)) {
-            time = fmt::format("\ntime of a step: not predicted, {}\n", *reason);
+            time = fmt::format("\ntime of {}: not predicted, {}\n", fit_flags.evaluates ? "a sequence" : "a step",
+                               *reason);
         } else {
             prediction =
                 fit_flags.exact ? simulate_step(plan, profile, nullptr, lists) : predict_step(plan, profile, lists);
-            time = render_time(*prediction);
+            time = render_time(*prediction, fit_flags.evaluates);
         }
     }
     call.out << render_plan(plan, model_name(flags.model), limits, time);
     if (excesses.empty()) {
         const bool has_no_kernels = has_page_lists(run.attention) && run.device == DeviceKind::kCuda;
-        call.out << fmt::format("\ntrain with it: {}\n{}", train_command(all_flags, run),
-                                has_no_kernels ? fmt::format("(oomb-train has no GPU kernels for --attention {} yet)\n",
-                                                             name_of(run.attention))
-                                               : "");
+        call.out << fmt::format(
+            "\n{} with it: {}\n{}", fit_flags.evaluates ? "evaluate" : "train", train_command(all_flags, run),
+            has_no_kernels
+                ? fmt::format("(oomb-train has no GPU kernels for --attention {} yet)\n", name_of(run.attention))
+                : "");
     }
     if (!all_flags.json_path.empty()) {
         write_text_file(all_flags.json_path, plan_json(plan, prediction));
@@ -95,8 +121,17 @@ ExitCode fit(const Call& call) {
                  "predict the time of a long step in its own pages too, seconds to minutes of work for what differs "
                  "by less than 0.5 %")
         ->group("Output");
-    const std::optional<ExitCode> end = parse_command_line(app, call.argc, call.argv, call.out, call.err);
-    return end ? *end : print(flags, call);
+    app.add_flag("--eval", flags.evaluates,
+                 "plan the evaluation of a sequence (oomb-train eval) in place of a training step: every chunk runs "
+                 "forward once")
+        ->group("What is trained");
+    if (const std::optional<ExitCode> end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
+        return *end;
+    }
+    if (flags.evaluates) {
+        refuse_training_flags(app);
+    }
+    return print(flags, call);
 }
 
 }  // namespace oomb::simulator

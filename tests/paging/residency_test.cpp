@@ -168,6 +168,33 @@ TEST_CASE("a cache renamed to later pages does what it would have done after req
     CHECK(after(4, 0) != after(6, 0));
 }
 
+TEST_CASE("an emptied cache gives its frames as if other pages had pushed its own out") {
+    Residency emptied(shape_of(5, 16)), pushed(shape_of(5, 16));
+    for (Residency* one : {&emptied, &pushed}) {
+        birth(*one, pages(0, 5, 0));
+        one->request(PageUse::kRead, pages(1, 2, 0));
+    }
+    emptied.empty_cache();
+    birth(pushed, pages(0, 5, 1));
+    CHECK(emptied.cached() == 0);
+    CHECK(emptied.pool(Tier::kHbm).in_use() == 0);
+    const Grant found = emptied.request(PageUse::kRead, pages(0, 5, 0));
+    CHECK(found.to_hbm.size() == 5);
+    CHECK(found.frames == pushed.request(PageUse::kRead, pages(0, 5, 0)).frames);  // the one used longest ago first
+}
+
+TEST_CASE("pages that only HBM holds stay in an emptied cache; frames that were given back go first") {
+    Residency residency(shape_of(4, 8));
+    birth(residency, pages(0, 3));
+    residency.request(PageUse::kAccumulate, pages(1, 1));
+    residency.request(PageUse::kRelease, pages(2, 1));
+    residency.empty_cache();
+    CHECK(residency.cached() == 1);
+    CHECK_FALSE(moves(residency.request(PageUse::kRead, pages(1, 1))));
+    CHECK(residency.request(PageUse::kRead, pages(0, 1)).frames == Frames{2});
+    CHECK(residency.request(PageUse::kBirth, pages(3, 1)).frames == Frames{0});
+}
+
 TEST_CASE("settled pages live and die in their homes, beside a full cache") {
     Residency residency(shape_of(3, 6, 4));  // pages 0 and 1 of both layers at home in HBM
     residency.settle(true, pages(0, 1));

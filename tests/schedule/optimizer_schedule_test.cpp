@@ -84,6 +84,9 @@ void check_step(const RandomStep& step, std::int64_t sequences) {
             CHECK(free_since.at(slot) < fetch);
         }
         free_since[slot] = stores.at(shard);
+        const auto waits = fetches.find(shard - 1 + shards.ring_slots());  // for the store before this one
+        const bool meets = i > 0 && waits != fetches.end() && waits->second > stores.at(shard);
+        CHECK(shards.store_meets_fetch(shard) == meets);
     }
 }
 

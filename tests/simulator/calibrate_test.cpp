@@ -109,11 +109,13 @@ TEST_CASE("a made-up machine's numbers are found in the simulated traces of the 
     CHECK(fitted.erase("measured") == 1);
     Json expected = read_json_file(file("machine.json"));
     expected.erase("measured");
-    // The clock decides whether a copy has company when it is issued, and a store of states is issued before the fetch
-    // that runs beside it: on simulated traces this number cannot be told from that of one direction alone.
-    CHECK(fitted["device_to_host_both"]["gb_per_s"] == fitted["device_to_host"]["gb_per_s"]);
-    expected.erase("device_to_host_both");
-    fitted.erase("device_to_host_both");
+    // Some copies to the host are taken before the copy that runs beside them: in the trace they have company, in their
+    // times they have not, so this number comes out too high.
+    const char* both = "device_to_host_both";
+    CHECK(fitted[both]["gb_per_s"] >= expected[both]["gb_per_s"]);
+    CHECK(fitted[both]["gb_per_s"] <= 1.05 * expected[both]["gb_per_s"].get<double>());
+    expected.erase(both);
+    fitted.erase(both);
     check_equal(fitted, expected, "profile");
 }
 

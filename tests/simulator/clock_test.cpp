@@ -98,6 +98,23 @@ TEST_CASE("engines in order, waits, exposed copies and company on the bus, by ha
     CHECK(clock.so_far().exposed_copy_seconds == doctest::Approx(2.5));
 }
 
+TEST_CASE("a store that is taken before the fetch beside it has company, as long as one is to come, by hand") {
+    HardwareProfile profile = machine();
+    profile.launch.seconds = profile.copy_start.seconds = 0;
+    const schedule::Plan plan;
+    simulator::Clock clock(plan, profile);
+    Script script(clock);
+    clock.expect_fetch(true);
+    script.run(Engine::kDeviceToHost, schedule::CopyCost{50'000'000, 0});  // 0 to 1, both
+    script.run(Engine::kHostToDevice, schedule::CopyCost{60'000'000, 0});  // 0 to 1, both
+    script.run(Engine::kHostToDevice, schedule::CopyCost{50'000'000, 0});  // 1 to 1.5
+    clock.expect_fetch(false);
+    script.run(Engine::kDeviceToHost, schedule::CopyCost{50'000'000, 0});  // 1 to 2, both
+    script.run(Engine::kDeviceToHost, schedule::CopyCost{90'000'000, 0});  // 2 to 3
+    CHECK(clock.free_at(Engine::kHostToDevice) == doctest::Approx(1.5));
+    CHECK(clock.so_far().seconds == doctest::Approx(3));
+}
+
 TEST_CASE("the host hands over one operation after the other, and none begins before that") {
     HardwareProfile profile = machine();
     profile.launch.seconds = profile.copy_start.seconds = 0;

@@ -146,7 +146,9 @@ TEST_CASE("lists that name the latest pages fetch less than lists that name any"
         step.run.keep = Keep::kNone;
         const schedule::Plan plan = schedule::make_plan(step.model, step.run);
         const auto bytes = [&](const simulator::Locality& locality) {
-            return simulator::simulate_step(plan, machine(), nullptr, {locality, nullptr}).of(Kind::kFetch).bytes;
+            return simulator::simulate_step(plan, machine(), nullptr, {locality, nullptr, nullptr})
+                .of(Kind::kFetch)
+                .bytes;
         };
         near += bytes({0, 8, 0, ""});
         any += bytes({0, 0, 0, ""});

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "runtime/core/error.hpp"
+#include "runtime/schedule/optimizer_schedule.hpp"
 #include "tests/core/messages.hpp"
 #include "tests/core/relative_error.hpp"
 #include "tests/core/scratch_folder.hpp"
@@ -177,8 +178,12 @@ TEST_CASE("more bandwidth is not slower, and the recorded bandwidth changes litt
             CHECK(replay(plan, recording, {.host_to_device = 1e6, .device_to_host = 1e6}).seconds >=
                   static_cast<double>(recording.step.of(Engine::kHostToDevice).bytes) / 1e6);
             const double as_it_was = machine().host_to_device_bytes.per_second;
+            // The stores that pass the ring of states have the times of both directions. So has a copy that was taken
+            // before the one beside it the company, but not the time: the line through both kinds is off by 2e-5 of a
+            // step where one of the 35 is such a copy.
+            const double tolerance = plan.host_shards > schedule::kMostShardSlots ? 5e-5 : kNanoseconds;
             CHECK(relative_error(replay(plan, recording, {.host_to_device = as_it_was}).seconds,
-                                 recording.step.seconds) <= kNanoseconds);
+                                 recording.step.seconds) <= tolerance);
         }
     }
     CHECK(copied > 10);

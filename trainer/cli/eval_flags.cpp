@@ -1,12 +1,12 @@
 #include "trainer/cli/eval_flags.hpp"
 
-#include <array>
 #include <sstream>
 #include <thread>
 #include <utility>
 
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
+#include "runtime/flags/training_flags.hpp"
 #include "trainer/cli/train_flags.hpp"
 
 namespace oomb::trainer {
@@ -14,10 +14,6 @@ namespace {
 
 constexpr const char* kWhat = "What is evaluated";
 constexpr const char* kOutput = "Data and output";
-
-// Of the flags of a run those that speak of gradients, of what is kept for them, and of the optimizer.
-constexpr std::array kOfTraining = {"--gradient-dtype", "--master-weights", "--deterministic", "--no-optimizer",
-                                    "--keep",           "--kept-pages",     "--held-chunks",   "--optimizer-states"};
 
 constexpr std::int64_t kMostThreads = 4096;
 
@@ -145,7 +141,7 @@ void add_run_group(CLI::App& app, EvalFlags& flags) {
 void add_eval_flags(CLI::App& app, EvalFlags& flags) {
     flags.options.threads = std::max(1U, std::thread::hardware_concurrency());
     add_run_flags(app, flags.run);
-    for (const char* name : kOfTraining) {
+    for (const char* name : kTrainingFlags) {
         app.remove_option(app.get_option(name));
     }
     for (CLI::Option* option : app.get_options()) {
