@@ -17,6 +17,8 @@ std::size_t side_of(Engine engine) {
     return engine == Engine::kDeviceToHost ? 1 : 0;
 }
 
+constexpr std::int64_t kMostLarger = 16;  // a copy than the largest that was recorded, for its time to be known
+
 bool same_work(const Work& a, const Work& b) {
     constexpr double kRounding = 1e-12;
     return a.what == b.what && std::abs(a.amount - b.amount) <= kRounding * a.amount;
@@ -43,10 +45,9 @@ void RecordedDurations::add(const RecordedOperation& recorded) {
         mean->sum.gap_seconds += recorded.submission.gap_seconds;
     }
     if (recorded.engine != Engine::kCompute) {
-        std::int64_t& largest = largest_copy_bytes_[side_of(recorded.engine)];
-        largest = std::max(largest, recorded.bytes);
-        copies_[side_of(recorded.engine)][recorded.both ? 1 : 0].add(static_cast<double>(recorded.bytes),
-                                                                     recorded.seconds);
+        RecordedCopies& copies = copies_[side_of(recorded.engine)][recorded.both ? 1 : 0];
+        copies.largest_bytes = std::max(copies.largest_bytes, recorded.bytes);
+        copies.fit.add(static_cast<double>(recorded.bytes), recorded.seconds);
         return;
     }
     const auto what = static_cast<std::size_t>(recorded.work.what);
@@ -105,13 +106,20 @@ std::optional<double> RecordedDurations::given(Engine engine) const {
     return engine == Engine::kHostToDevice ? changes_.host_to_device : changes_.device_to_host;
 }
 
+std::int64_t RecordedDurations::largest_copy_bytes(Engine engine) const {
+    const auto& [alone, together] = copies_[side_of(engine)];
+    return std::max(alone.largest_bytes, together.largest_bytes);
+}
+
 std::optional<Line> RecordedDurations::copy_line(Engine engine, bool both) const {
     const auto& [alone, together] = copies_[side_of(engine)];
-    if (alone.empty() && together.empty()) {
+    if (alone.fit.empty() && together.fit.empty()) {
         return std::nullopt;
     }
-    const Line first = (alone.empty() ? together : alone).line();
-    Line line = both && !together.empty() ? together.line() : first;
+    // What is true of a few small copies says nothing of the others.
+    const std::int64_t telling_bytes = largest_copy_bytes(engine) / kMostLarger;
+    const Line first = (alone.largest_bytes >= telling_bytes && !alone.fit.empty() ? alone : together).fit.line();
+    Line line = both && together.largest_bytes >= telling_bytes && !together.fit.empty() ? together.fit.line() : first;
     if (const std::optional<double> rate = given(engine)) {
         const double slower = first.unit_seconds > 0 ? std::max(1.0, line.unit_seconds / first.unit_seconds) : 1.0;
         line.unit_seconds = slower / *rate;
@@ -130,11 +138,10 @@ double RecordedDurations::copy_seconds(const Operation& operation, std::int64_t 
         require(recorded != nullptr && recorded->bytes == bytes, "{} is not as it was recorded", to_text(operation.id));
         return recorded->seconds;
     }
-    constexpr std::int64_t kMostLarger = 16;
     const auto amount = static_cast<double>(bytes);
     const Engine engine = operation.engine;
     const std::optional<Line> line = copy_line(engine, both);
-    const bool telling = bytes / kMostLarger <= largest_copy_bytes_[side_of(engine)];
+    const bool telling = bytes / kMostLarger <= largest_copy_bytes(engine);
     if (line && (telling || given(engine) || stand_in_ == nullptr)) {
         return line->at(amount);
     }

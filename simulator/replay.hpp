@@ -54,6 +54,7 @@ class RecordedDurations : public Durations {
     double compute_seconds(const schedule::Operation& operation);
     double copy_seconds(const schedule::Operation& operation, std::int64_t bytes, bool both);
     std::optional<Line> copy_line(schedule::Engine engine, bool both) const;
+    std::int64_t largest_copy_bytes(schedule::Engine engine) const;
     std::optional<double> given(schedule::Engine engine) const;
     void add(const RecordedOperation& recorded);
 
@@ -66,8 +67,11 @@ class RecordedDurations : public Durations {
     std::array<std::array<Fit, kWorkClasses>, schedule::kKinds> kinds_;
     std::array<Fit, kWorkClasses> classes_;
     std::array<Mean, schedule::kKinds + 1> submissions_;  // the last: of all kinds
-    std::array<std::array<Fit, 2>, 2> copies_;            // by device-to-host and both
-    std::array<std::int64_t, 2> largest_copy_bytes_{};
+    struct RecordedCopies {
+        Fit fit;
+        std::int64_t largest_bytes = 0;
+    };
+    std::array<std::array<RecordedCopies, 2>, 2> copies_;  // by device-to-host and both
     std::set<schedule::Kind> not_recorded_;
 };
 

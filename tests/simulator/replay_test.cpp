@@ -189,6 +189,28 @@ TEST_CASE("more bandwidth is not slower, and the recorded bandwidth changes litt
     CHECK(copied > 10);
 }
 
+TEST_CASE("what a few bytes took beside the other direction is no bandwidth") {
+    RandomStep step{small_traced_plan().model, small_traced_plan().asked};
+    const Plan plan = schedule::make_plan(step.model, step.run);
+    ProfileDurations times(plan.run, machine());
+    Recording recording = recording_of(plan, times);
+    const auto first_copy = std::find_if(recording.operations.begin(), recording.operations.end(), [](const auto& one) {
+        return one.engine == Engine::kHostToDevice && one.bytes > 0;
+    });
+    REQUIRE(first_copy != recording.operations.end());
+    simulator::RecordedOperation few = *first_copy, many = few;
+    few.bytes = 32'768;
+    few.seconds = 13e-6;
+    few.both = true;
+    many.bytes = 100'000'000;
+    many.seconds = 2e-3;
+    many.both = false;
+    recording.operations = {few, many};
+    const RecordedDurations durations(recording, simulator::Host::kOneEngine, {.schedule = true}, nullptr);
+    CHECK(durations.copy_rate(Engine::kHostToDevice, true) == durations.copy_rate(Engine::kHostToDevice, false));
+    CHECK(*durations.copy_rate(Engine::kHostToDevice, true) == doctest::Approx(5e10));
+}
+
 TEST_CASE("what is not in the trace comes from the stand-in, or from what is like it, or is refused") {
     RandomStep step{small_traced_plan().model, small_traced_plan().asked};
     step.run.offload = Offload::kNone;
