@@ -8,6 +8,7 @@
 #include "kernels/cuda/convert.hpp"
 #include "kernels/cuda/cross_entropy.hpp"
 #include "kernels/cuda/optimizer.hpp"
+#include "kernels/cuda/page_selection.hpp"
 #include "kernels/cuda/qkv.hpp"
 #include "kernels/cuda/rms_norm.hpp"
 #include "runtime/core/error.hpp"
@@ -93,6 +94,9 @@ void CudaBackend<T>::check_workspaces() const {
     fits(kernels::cuda::qkv_backward_workspace_bytes<T>(rows, model_.query_heads, model_.kv_heads, model_.head_dim),
          "qkv_backward");
     fits(kernels::cuda::column_sums_workspace_bytes<T>(rows, model_.hidden), "column_sums");
+    if (step.scores_lists(step.chunks() - 1)) {
+        fits(kernels::cuda::page_scores_workspace_bytes<T>(rows, model_.kv_heads, model_.head_dim), "page_scores");
+    }
 }
 
 template <class T>
