@@ -326,6 +326,7 @@ void CudaBackend<T>::attention_delta(const Issued& issued) {
 }
 
 #define OOMB_ATTENTION(T)                                                                                             \
+    template std::int32_t* CudaBackend<T>::frame_list(PageClass) const;                                               \
     template void CudaBackend<T>::send_frames(const Issued&, PageClass, std::span<const std::int32_t>,                \
                                               std::span<const std::uint8_t>, Access);                                 \
     template paging::PageView<const T> CudaBackend<T>::view_of(PageClass, std::int64_t, std::int64_t) const;          \

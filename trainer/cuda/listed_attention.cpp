@@ -189,6 +189,7 @@ void CudaBackend<T>::backward_of_lists(const Issued& issued) {
 #define OOMB_LISTED_ATTENTION(T)                                  \
     template void CudaBackend<T>::attend_to_lists(const Issued&); \
     template void CudaBackend<T>::backward_of_lists(const Issued&);
+template const std::int32_t* CudaBackend<BFloat16>::send_lists(const Issued&);
 OOMB_LISTED_ATTENTION(BFloat16)
 OOMB_LISTED_ATTENTION(float)
 
