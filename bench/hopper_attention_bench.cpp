@@ -279,7 +279,7 @@ void add(const std::string& name, int iterations, const auto& run) {
 void add_window(const Model& model, std::int64_t keys, bool sustained) {
     const std::string where = std::string(model.name) + (keys == kRows ? ", causal " : ", over ") +
                               std::to_string(keys) + (sustained ? ", sustained, " : ", burst, ");
-    const int iterations = sustained ? 4 : 5;
+    const int iterations = sustained ? 4 : 3;
     add(where + "forward, cuDNN", iterations,
         [=](benchmark::State& state) { cudnn(state, model, keys, false, sustained); });
     for (const auto& [kernel, name] : {std::pair{ForwardKernel::kSimple, "simple"},

@@ -17,9 +17,9 @@ constexpr int kConsumerThreads = kConsumers * kWarpgroup;
 template <int kHeadDim>
 constexpr int kQueries = kHeadDim == 128 ? 64 : 128;
 
-// What the producer says of a tile.
+// What the producer says of a tile; read in pairs.
 template <int kHeadDim>
-struct TileRows {
+struct alignas(16) TileRows {
     float lse_log2[kQueries<kHeadDim>];  // lse / ln 2
     float delta[kQueries<kHeadDim>];
     std::uint32_t span[kQueries<kHeadDim>];  // keys of the page that the query sees, as page_span()
