@@ -46,16 +46,25 @@ struct PageReaders {
 enum class BackwardKernel {
     kTileByTile,  // all of a tile is done before the next one's products begin
     kAhead,       // dq of a tile goes out under the scores of the next
+    kWriter,      // and by warps of its own, so that those that multiply never wait for it
 };
 struct BackwardOptions {
     BackwardKernel kernel = BackwardKernel::kAhead;
     PageReaders readers = {};  // if given; else every page is read by all queries
+    // Room for backward_turns() numbers, whatever they hold. If given, dq has the same bits every time: pages add to a
+    // query in ascending order, whatever `kernel` says as kWriter does. `lists` are then those that `readers` turn
+    // about, if there are any.
+    std::int32_t* turns = nullptr;
+    PageLists lists = {};
 };
 
 bool takes(const AttentionBackward<BFloat16>& args);
 
-// dk and dv have the same bits every time. dq does not: blocks, each with a page, add to it in the order they come.
-// Throws InternalError if there are readers and takes() refuses.
+std::int64_t backward_turns(std::int64_t tokens, std::int64_t query_heads);
+
+// dk and dv have the same bits every time. dq has not unless turns are given: blocks, each with a page, add to it in
+// the order they come. Throws InternalError if there are readers and takes() refuses, or turns and readers but no
+// lists.
 void attention_backward(const AttentionBackward<BFloat16>& args, const BackwardOptions& options, cudaStream_t stream);
 
 }  // namespace oomb::kernels::cuda::hopper

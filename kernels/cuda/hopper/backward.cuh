@@ -17,53 +17,65 @@ constexpr int kConsumerThreads = kConsumers * kWarpgroup;
 template <int kHeadDim>
 constexpr int kQueries = kHeadDim == 128 ? 64 : 128;
 
-// What the producer says of a tile.
+// What the producer says of a tile; read in pairs.
 template <int kHeadDim>
-struct TileRows {
+struct alignas(16) TileRows {
     float lse_log2[kQueries<kHeadDim>];  // lse / ln 2
     float delta[kQueries<kHeadDim>];
     std::uint32_t span[kQueries<kHeadDim>];  // keys of the page that the query sees, as page_span()
     int first_query;
     int head;     // -1: there are no more tiles
+    int turn;     // pages that add to the tile's dq before this one; where dq is ordered
     bool masked;  // some query does not see some key
 };
 
-template <int kHeadDim>
+// A warpgroup's part of a tile's dq, on its way to the warp that adds it.
+struct DqPart {
+    int first_query, head, turn;  // as in TileRows
+};
+
+// kParts of dq of each warpgroup may be on their way.
+template <int kHeadDim, int kParts>
 struct BackwardShared {
-    static constexpr int kStages = 2;
+    static constexpr int kStages = 2;  // consumers count on it
+    static constexpr int kPartsAtOnce = kParts;
     static constexpr std::uint32_t kPageBytes = tile_bytes(kPageTokens, kHeadDim);
     static constexpr std::uint32_t kTileBytes = tile_bytes(kQueries<kHeadDim>, kHeadDim);
     alignas(kAtomBytes) std::uint8_t k[kPageBytes];
     std::uint8_t v[kPageBytes];
     std::uint8_t q[kStages][kTileBytes];
     std::uint8_t d_o[kStages][kTileBytes];
-    std::uint8_t ds[2][tile_bytes(kPageTokens, kQueries<kHeadDim>)];     // [keys, queries], of this tile and the last
-    std::uint8_t dq[kConsumers][kTileRows * kTileRows * sizeof(float)];  // on its way out
+    std::uint8_t ds[2][tile_bytes(kPageTokens, kQueries<kHeadDim>)];  // [keys, queries], of this tile and the last
+    std::uint8_t dq[kConsumers][kParts][kTileRows * kTileRows * sizeof(float)];  // on its way out
     TileRows<kHeadDim> rows[kStages];
+    DqPart part[kConsumers][kParts];
+    int block;  // in the order in which blocks begin
     MemoryBarrier kv_full, full[kStages], empty[kStages];
+    MemoryBarrier part_full[kConsumers][kParts], part_empty[kConsumers][kParts];
 };
 
-// The tiles of queries that read a page, in ascending order, by their first query.
+// The tiles of queries that read a page, the last ones first, by their first query.
 template <int kHeadDim>
 struct ReaderWalk {
     static constexpr int kTile = kQueries<kHeadDim>;
     static constexpr int kTilesOfPage = kPageTokens / kTile;
     const std::int32_t* list = nullptr;
-    std::int64_t first_tile = 0;
-    std::int64_t count = 0;
+    std::int32_t first_tile = 0;
+    std::int32_t count = 0;
 
     __device__ ReaderWalk(const BackwardOperands& op, std::int32_t page) {
         if (op.readers.offsets != nullptr) {
             list = op.readers.query_pages + op.readers.offsets[page];
-            count = std::int64_t{op.readers.offsets[page + 1] - op.readers.offsets[page]} * kTilesOfPage;
+            count = (op.readers.offsets[page + 1] - op.readers.offsets[page]) * kTilesOfPage;
         } else {
             const QuerySpan readers = readers_of(op.args.mask, op.args.kv, page, op.args.tokens);
-            first_tile = readers.begin / kTile;
-            count = (readers.end + kTile - 1) / kTile - first_tile;
+            first_tile = static_cast<std::int32_t>(readers.begin / kTile);
+            count = static_cast<std::int32_t>((readers.end + kTile - 1) / kTile) - first_tile;
         }
     }
-    __device__ std::int64_t first_query(std::int64_t i) const {
-        return list != nullptr ? std::int64_t{list[i / kTilesOfPage]} * kPageTokens + i % kTilesOfPage * kTile
+    __device__ std::int32_t first_query(std::int32_t place) const {
+        const std::int32_t i = count - 1 - place;
+        return list != nullptr ? list[i / kTilesOfPage] * kPageTokens + i % kTilesOfPage * kTile
                                : (first_tile + i) * kTile;
     }
 };

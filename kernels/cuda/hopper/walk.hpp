@@ -84,6 +84,11 @@ constexpr QuerySpan readers_of(const AttentionMask& mask, const paging::PageView
     const std::int64_t end = mask.sliding_window > 0 && slid < queries ? slid : queries;
     return begin < end ? QuerySpan{begin, end} : QuerySpan{};
 }
+// Pages whose keys the queries of a tile see follow one another: the first of them is that of the earliest key. Of an
+// ordered dq: turns of all tiles of all heads, two to each 64 queries.
+constexpr std::int64_t turns_of(std::int64_t tokens, std::int64_t query_heads) {
+    return (tokens + kPageTokens - 1) / kPageTokens * 4 * query_heads;
+}
 constexpr std::uint32_t kWholePage = std::uint32_t{kPageTokens} << 16;
 
 }  // namespace oomb::kernels::cuda::hopper
