@@ -20,8 +20,8 @@ void add_what(CLI::App& app, RunFlags& flags) {
     app.add_option(
            "--attention", flags.attention,
            "what a token attends to. dense: every token before it; topk: those of its own chunk and, of the pages "
-           "before the chunk, the --top-k that suit its page best; random: --top-k drawn at random, to compare with "
-           "(both with --device cpu); local: the last --local-window, and --sinks. Sliding windows of the model's own "
+           "before the chunk, the --top-k that suit its page best; random: --top-k drawn at random, to compare with; "
+           "local: the last --local-window, and --sinks. Sliding windows of the model's own "
            "layers hold with dense and local")
         ->type_name("dense|topk|random|local")
         ->default_str(flags.attention)
