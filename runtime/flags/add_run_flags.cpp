@@ -108,6 +108,9 @@ void add_places(CLI::App& app, RunFlags& flags) {
     add("--hbm-pages", flags.hbm_pages, "auto|ring|N", flags.hbm_pages,
         "K/V pages, counted over all layers, that stay in GPU memory under --offload host. auto: as many as the budget "
         "holds; ring: none, GPU memory does not depend on the context");
+    add("--gradient-pages", flags.gradient_pages, "all|N", flags.gradient_pages,
+        "with --attention topk or random under --offload host: K/V gradient pages, counted over all layers, that have "
+        "room in host memory. A step whose lists name more ends with an error. all: as many as lists can name");
     add("--optimizer-states", flags.optimizer_states, "hbm|host|auto", flags.optimizer_states,
         "where AdamW's m and v (and --master-weights) lie. host: they pass through GPU memory once per "
         "step. auto: as many in GPU memory as kept pages leave room for, the rest on the host");

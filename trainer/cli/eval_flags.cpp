@@ -17,7 +17,8 @@ constexpr const char* kOutput = "Data and output";
 
 // Of the flags of a run those that speak of gradients, of what is kept for them, and of the optimizer.
 constexpr std::array kOfTraining = {"--gradient-dtype", "--master-weights", "--deterministic", "--no-optimizer",
-                                    "--keep",           "--kept-pages",     "--held-chunks",   "--optimizer-states"};
+                                    "--keep",           "--kept-pages",     "--held-chunks",   "--optimizer-states",
+                                    "--gradient-pages"};
 
 constexpr std::int64_t kMostThreads = 4096;
 
