@@ -20,7 +20,7 @@ constexpr int kBothConsumers = 1;
 constexpr int kOneConsumer = 2;
 
 template <int kHeadDim, BackwardStep kStep>
-using SharedOf = BackwardShared<kHeadDim, has_writer(kStep) ? 2 : 1>;
+using SharedOf = BackwardShared<kHeadDim, has_writer(kStep) && kHeadDim == 128 ? 2 : 1>;
 
 // One warpgroup of those that multiply. kAhead: the scores of the next tile are begun before the last products of this
 // one are waited for, so that dq goes out under them. kWriter: it is handed to a writer.
@@ -29,6 +29,11 @@ struct Consumer {
     static constexpr int kTile = kQueries<kHeadDim>;
     static constexpr bool kAhead = kStep != BackwardStep::kTileByTile;
     static constexpr bool kWriter = has_writer(kStep);
+    static constexpr int kParts = SharedOf<kHeadDim, kStep>::kPartsAtOnce;
+    // How dq goes out under scores. Early: the next tile begins with its scores, and d_o V^T is begun before they are
+    // done; late: a tile ends with the scores of the next, for head_dim 64 has no registers for the former.
+    static constexpr bool kEarly = kAhead && kTile == 64;
+    static constexpr bool kLate = kAhead && !kEarly;
     SharedOf<kHeadDim, kStep>& shared;
     const BackwardOperands& op;
     int index;
@@ -48,20 +53,24 @@ struct Consumer {
                                                     shared_address(shared.q[stage]));
     }
 
-    // Sums up what the next tile gives. kAhead: `s` has its scores, and gets those of the tile after it; whether there
-    // is one.
-    __device__ bool take(float (&s)[kTile / 2]) {
+    // Sums up what the next tile gives. kEarly: sends dq of the tile before, unless it is the first. kLate: `s` has the
+    // scores, and gets those of the tile after it; whether there is one.
+    template <bool kFirst = false>
+    __device__ bool take(float (&s)[kTile / 2], float (&dq)[kTileRows / 2], DqPart& part) {
         const int stage = tiles % 2;
         std::uint8_t* const ds_tile = shared.ds[stage];
         const TileRows<kHeadDim>& rows = shared.rows[stage];
         const std::uint32_t q = shared_address(shared.q[stage]), d_o = shared_address(shared.d_o[stage]);
         float dp[kTile / 2];
         std::uint32_t p[kTile / kDepth][4], ds[kTile / kDepth][4];
-        if constexpr (!kAhead) {
+        if constexpr (!kLate) {
             begin_scores(s, stage);
         }
+        if constexpr (kEarly && !kFirst) {
+            send(dq, part, tiles - 1);
+        }
         multiply_rows<kHeadDim, kPageTokens, kTile>(dp, shared_address(shared.v) + own_keys(), d_o);
-        if constexpr (!kAhead) {
+        if constexpr (!kLate) {
             wait_products<1>(s);
         }
         weigh<kHeadDim>(s, rows, op.scale_log2, index * kTileRows);
@@ -84,24 +93,24 @@ struct Consumer {
         }
         wait_at(kBothConsumers, kConsumerThreads);
         add_product<kHeadDim, kTile>(dk, ds, q);
-        float dq[kTileRows / 2];
         multiply_keys(dq, shared_address(ds_tile));
         wait_products<1>(dk, dv, p, ds);
-        const DqPart part = announce({rows.first_query, rows.head, rows.turn});
+        part = announce({rows.first_query, rows.head, rows.turn});
         __syncwarp();
         release(shared.empty[stage]);
-        if constexpr (kAhead) {
+        if constexpr (kLate) {
             const bool more = await_tile(tiles + 1);
             wait_products<0>(dq);
             begin_scores(s, 1 - stage);  // of no use if there is no more; ptxas serialises products begun in a branch
-            send(dq, part);
+            send(dq, part, tiles);
             wait_products<0>(s);
             return more;
-        } else {
-            wait_products<0>(dq);
-            send(dq, part);
-            return true;
         }
+        wait_products<0>(dq);
+        if constexpr (!kEarly) {
+            send(dq, part, tiles);
+        }
+        return true;
     }
 
     // Begins dq = ds^T K, of this warpgroup's columns (of 128) or rows (of 128 queries), over all keys of the page.
@@ -121,23 +130,23 @@ struct Consumer {
     // Tells the writer, if there is one, of the part of dq that comes next.
     __device__ DqPart announce(const DqPart& part) {
         if constexpr (kWriter) {
-            shared.part_empty[index][tiles % 2].wait(1 - tiles / 2 % 2);
+            shared.part_empty[index][tiles % kParts].wait(1 - tiles / kParts % 2);
             if (threadIdx.x % kWarpgroup == 0) {
-                shared.part[index][tiles % 2] = part;
+                shared.part[index][tiles % kParts] = part;
             }
         }
         return part;
     }
-    __device__ void hand_over() {
+    __device__ void hand_over(int number) {
         fence_for_async_reads();
         __syncwarp();
-        release(shared.part_full[index][tiles % 2]);
+        release(shared.part_full[index][number % kParts]);
     }
-    // Stages dq and sees that it is added.
-    __device__ void send(const float (&dq)[kTileRows / 2], const DqPart& part) {
+    // Stages dq of a tile and sees that it is added.
+    __device__ void send(const float (&dq)[kTileRows / 2], const DqPart& part, int number) {
         if constexpr (kWriter) {
-            store_queries(shared.dq[index][tiles % 2], dq, op.scale);
-            hand_over();
+            store_queries(shared.dq[index][number % kParts], dq, op.scale);
+            hand_over(number);
         } else {
             store_queries(shared.dq[index][0], dq, op.scale);
             fence_for_async_reads();
@@ -149,19 +158,33 @@ struct Consumer {
         }
     }
 
+    // No product is under way from one round of a loop to the next, or ptxas would run all of them one by one.
     __device__ void take_all() {
-        if constexpr (kAhead) {
+        float dq[kTileRows / 2];
+        DqPart part{};
+        if constexpr (kEarly) {
+            if (!await_tile(0)) {
+                return;
+            }
+            float first[kTile / 2];
+            take<true>(first, dq, part);
+            for (++tiles; await_tile(tiles); ++tiles) {
+                float s[kTile / 2];
+                take(s, dq, part);
+            }
+            send(dq, part, tiles - 1);
+        } else if constexpr (kLate) {
             bool more = await_tile(0);
             float s[kTile / 2];
             begin_scores(s, 0);
             wait_products<0>(s);
             for (; more; ++tiles) {
-                more = take(s);
+                more = take(s, dq, part);
             }
         } else {
             for (; await_tile(tiles); ++tiles) {
                 float s[kTile / 2];
-                take(s);
+                take(s, dq, part);
             }
         }
     }
@@ -180,7 +203,7 @@ struct Consumer {
         }
         if constexpr (kWriter) {
             announce({0, -1, 0});
-            hand_over();
+            hand_over(tiles);
         } else if (threadIdx.x % kWarpgroup == 0) {
             wait_bulk();
         }

@@ -149,13 +149,12 @@ __device__ void write_parts(Shared& shared, const BackwardOperands& op, int cons
         }
         add_part<kHeadDim>(op, consumer, part.first_query, part.head, shared.dq[consumer][ring.stage]);
         commit_bulk();
+        wait_bulk_read();
+        shared.part_empty[consumer][ring.stage].arrive();
         if (kOrdered) {
             wait_bulk();
             pass_turn(counter, part.turn + 1);
-        } else {
-            wait_bulk_read();
         }
-        shared.part_empty[consumer][ring.stage].arrive();
     }
     wait_bulk();
 }

@@ -36,11 +36,14 @@ __device__ inline std::uint32_t pack(float low, float high) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
     return both;
 }
+constexpr std::size_t kMostSharedBytes = 232'448;  // that a block of sm_90 may have
+
 // One block to a multiprocessor, `items` of them.
 template <class Shared, class Operands>
 void launch_blocks(void (*kernel)(Operands), std::int64_t items, int threads, const Operands& op, const char* name,
                    cudaStream_t stream) {
     constexpr std::size_t kBytes = kSharedBytes<Shared>;
+    static_assert(kBytes <= kMostSharedBytes);
     const cudaError_t room =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kBytes));
     require_operand(room == cudaSuccess, name, "shared memory of a block in bytes", kBytes,

@@ -29,6 +29,7 @@ inline std::uint32_t pack(float low, float high) {
 template <class Shared, class Operands>
 void launch_blocks(void (*kernel)(Operands), std::int64_t items, int threads, const Operands& op, const char*,
                    cudaStream_t) {
+    static_assert(sizeof(Shared) + kAtomBytes <= 232'448, "more than a block of sm_90 may have");
     emulation::run_grid(blocks_for(items, 1), static_cast<unsigned>(threads), sizeof(Shared) + kAtomBytes,
                         [&] { kernel(op); });
 }
