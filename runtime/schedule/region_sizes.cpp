@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kMatrixLibraryBytes = 32 * kMiB;  // what cuBLASLt is told to make do with on sm_90
 constexpr std::int64_t kMostRowGroups = 528;             // partial sums over rows that kernels make per column
+constexpr std::int64_t kTurnsOfPage = 4;                 // of a query page and head: attention's ordered backward
 
 // Hands out aligned parts one behind the other.
 class Parts {
@@ -88,6 +89,7 @@ Workspace workspace(const StepShape& step) {
         result.lists = parts.take(listed * kNumber);
         result.reader_offsets = parts.take((pages + 1) * kNumber);
         result.readers = parts.take(listed * kNumber);
+        result.turns = parts.take(kTurnsOfPage * model.query_heads * step.pages_per_group() * kNumber + kNumber);
     }
     const std::int64_t widest = std::max(model.hidden, step.qkv_width());
     result.library_bytes = std::max(kMatrixLibraryBytes, aligned(kMostRowGroups * widest * step.accumulator_bytes()));

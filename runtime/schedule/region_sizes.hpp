@@ -48,6 +48,7 @@ struct Workspace {
     // Where pages are listed: int32 [entries of the lists of a group] which page of the window each is, and the same
     // the other way about, [pages of the longest window + 1] and [entries].
     std::int64_t lists = 0, reader_offsets = 0, readers = 0;
+    std::int64_t turns = 0;    // int32: whose turn it is to add to the gradients of queries
     std::int64_t library = 0;  // cuBLASLt, partial sums of kernels, sums of queries for scores of pages
     std::int64_t library_bytes = 0;
     std::int64_t total_bytes = 0;

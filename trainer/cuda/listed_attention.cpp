@@ -1,5 +1,6 @@
-// Attention over lists of pages on the CUDA backend: by the kernels for sm_90a where they take the operands, all query
-// pages of a group in one launch; else by the plain kernels, one query page after another.
+// Attention over lists of pages on the CUDA backend, merged into the result over the own chunk: by the kernels for
+// sm_90a where they take the operands, all query pages of a group in one launch; else by the plain kernels, one query
+// page after another.
 
 #include <algorithm>
 #include <utility>
@@ -113,36 +114,44 @@ template <class T>
 void CudaBackend<T>::attend_to_lists(const Issued& issued) {
     const auto& cost = std::get<AttentionCost>(issued.operation.cost);
     const std::int64_t before = row_in_chunk(issued), end = before + cost.queries, width = model_.query_width();
-    const std::int64_t elements = cost.queries * width;
-    const std::int64_t pages = std::ssize(issued.lists->pages);
-    std::byte* scratch = memory_->write<std::byte>(issued, kAttentionScratch, scratch_.total_bytes);
+    const std::int64_t heads = cost.query_heads, pages = std::ssize(issued.lists->pages);
+    A* o = memory_->write<A>(issued, kOutputSum, end * width) + before * width;
+    A* lse = memory_->write<A>(issued, kLogSumExp, end * heads) + before * heads;
     kernels::AttentionForward<T> args{
         .q = memory_->read<T>(issued, kQuery, end * width) + before * width,
         .kv = view_of<const T>(PageClass::kKv, pages * plan_.run.page_tokens, cost.first_key),
-        .o_part = reinterpret_cast<A*>(scratch + scratch_.output),
-        .lse_part = memory_->write<A>(issued, kLogSumExpPart, cost.queries * cost.query_heads),
+        .o_part = o,
+        .lse_part = lse,
         .tokens = cost.queries,
-        .query_heads = cost.query_heads,
+        .query_heads = heads,
         .scale = scale_of(cost)};
     args.mask = no_mask(args.kv);
     const std::vector<std::int32_t>& frames = issued.grants[0].frames;
     if (!options_.plain_attention && fast_kernels_take<T>(args)) {
         if constexpr (std::is_same_v<T, BFloat16>) {
             send_frames(issued, PageClass::kKv, frames, {}, Access::kRead);
-            kernels::cuda::hopper::attention_forward(args, {.lists = {send_lists(issued), issued.lists->length}},
-                                                     stream());
+            kernels::cuda::hopper::attention_forward(
+                args, {.lists = {send_lists(issued), issued.lists->length}, .merge = true}, stream());
         }
-    } else {
-        send_frames(issued, PageClass::kKv, of_entries(frames, places_of(*issued.lists)), {}, Access::kRead);
-        for_each_list(issued, plan_.run.page_tokens, [&](const ListedRows& part) {
-            kernels::cuda::attention_forward<T>(part_of(args, part), stream());
-        });
+        return;
     }
-    convert_on_device<A, T>(args.o_part, memory_->write<T>(issued, kOutputPart, elements), elements, stream());
+    std::byte* scratch = memory_->write<std::byte>(issued, kAttentionScratch, scratch_.total_bytes);
+    args.o_part = reinterpret_cast<A*>(scratch + scratch_.output);
+    args.lse_part = memory_->write<A>(issued, kLogSumExpPart, cost.queries * heads);
+    send_frames(issued, PageClass::kKv, of_entries(frames, places_of(*issued.lists)), {}, Access::kRead);
+    for_each_list(issued, plan_.run.page_tokens,
+                  [&](const ListedRows& part) { kernels::cuda::attention_forward<T>(part_of(args, part), stream()); });
+    kernels::cuda::attention_merge<A, A>({.o = o,
+                                          .lse = lse,
+                                          .o_part = args.o_part,
+                                          .lse_part = args.lse_part,
+                                          .tokens = cost.queries,
+                                          .heads = heads,
+                                          .head_dim = model_.head_dim},
+                                         stream());
 }
 
-// A group is the first to meet its queries: its part of their gradient is written, not added. The fast kernel sums
-// gradients of queries in any order, so that a deterministic run takes the plain ones.
+// A group is the first to meet its queries: its part of their gradient is written, not added.
 template <class T>
 void CudaBackend<T>::backward_of_lists(const Issued& issued) {
     const auto& cost = std::get<AttentionCost>(issued.operation.cost);
@@ -166,15 +175,21 @@ void CudaBackend<T>::backward_of_lists(const Issued& issued) {
         .query_heads = heads,
         .scale = scale_of(cost)};
     args.mask = no_mask(args.kv);
-    if (!options_.plain_attention && !plan_.run.deterministic && fast_kernels_take<T>(args)) {
+    if (!options_.plain_attention && fast_kernels_take<T>(args)) {
         if constexpr (std::is_same_v<T, BFloat16>) {
             send_frames(issued, PageClass::kKv, keys.frames, {}, Access::kRead);
             send_frames(issued, PageClass::kKvGradient, gradients.frames, gradients.first_touch, Access::kWrite);
             auto* offsets = reinterpret_cast<std::int32_t*>(workspace(workspace_.reader_offsets));
             auto* readers = reinterpret_cast<std::int32_t*>(workspace(workspace_.readers));
             const std::int64_t query_pages = std::ssize(issued.lists->lists) / length;
-            kernels::cuda::invert_lists({send_lists(issued), offsets, readers, query_pages, length, pages}, stream());
-            kernels::cuda::hopper::attention_backward(args, {.readers = {offsets, readers}}, stream());
+            const std::int32_t* lists = send_lists(issued);
+            kernels::cuda::invert_lists({lists, offsets, readers, query_pages, length, pages}, stream());
+            kernels::cuda::hopper::BackwardOptions options{.readers = {offsets, readers}};
+            if (plan_.run.deterministic) {
+                options.turns = reinterpret_cast<std::int32_t*>(workspace(workspace_.turns));
+                options.lists = {lists, length};
+            }
+            kernels::cuda::hopper::attention_backward(args, options, stream());
         }
         return;
     }
