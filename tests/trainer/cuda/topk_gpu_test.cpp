@@ -61,7 +61,6 @@ Found<T> run_with_lists(const ModelShape& shape, const RunConfiguration& run, co
     found.outcome.gradients = values_of<double>(backend, &trainer::Backend::gradient);
     const schedule::StepShape step(shape, run);
     issue::RandomPages random(step);
-    random.next_sequence();
     for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
         const std::int64_t first = step.first_listed_page(), count = step.listed_pages();
         found.lists.push_back(run.attention == AttentionMode::kRandom ? random.page_lists(layer, first, count, 0)
