@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "runtime/issue/random_pages.hpp"
 #include "tests/trainer/cuda/cuda_step.hpp"
 #include "tests/trainer/step_case.hpp"
 
@@ -42,6 +41,14 @@ struct Paged {
 const Paged kSmallPages[] = {{243, 64, 16, 3, 7}, {150, 16, 16, 1, 1}, {300, 32, 16, 4, 24}};
 const Paged kWholePages[] = {{1'500, 256, 128, 3, 7}, {1'300, 512, 128, 2, 2}};
 
+// As the issuer gets them.
+void keep_lists(trainer::Executor& executor, const ModelShape& shape, PageListsByLayer& lists) {
+    lists.assign(shape.layers, {});
+    executor.on_lists([&](const trainer::GroupLists& group) {
+        lists[group.layer].insert(lists[group.layer].end(), group.lists.begin(), group.lists.end());
+    });
+}
+
 template <class T>
 struct Found {
     CudaOutcome outcome;
@@ -57,15 +64,9 @@ Found<T> run_with_lists(const ModelShape& shape, const RunConfiguration& run, co
     trainer::Executor executor(plan, backend);
     const std::vector<trainer::SequenceView> views = {sequence.view()};
     Found<T> found;
+    keep_lists(executor, shape, found.lists);
     found.outcome.result = executor.compute_gradients(views, {});
     found.outcome.gradients = values_of<double>(backend, &trainer::Backend::gradient);
-    const schedule::StepShape step(shape, run);
-    issue::RandomPages random(step);
-    for (std::int64_t layer = 0; layer < shape.layers; ++layer) {
-        const std::int64_t first = step.first_listed_page(), count = step.listed_pages();
-        found.lists.push_back(run.attention == AttentionMode::kRandom ? random.page_lists(layer, first, count, 0)
-                                                                      : backend.page_lists(layer, first, count, 0));
-    }
     for (int tier = 0; tier < kTiers; ++tier) {
         CHECK(backend.touched_bytes(static_cast<Tier>(tier)) <= plan.arena_bytes[tier]);
     }
@@ -244,6 +245,41 @@ TEST_CASE("deterministic: offloaded, kept, held, delayed at random, or not, the 
     check_placements<float>(kSmallPages[0], DType::kF32, 10);
     check_placements<BFloat16>(kSmallPages[2], DType::kBF16, 6);
     check_placements<BFloat16>(kWholePages[0], DType::kBF16, 6);
+}
+
+// A loss is off by what its logits are off, which a few 1e-6 of some 10 are.
+void check_evaluation(const Paged& paged, AttentionMode mode) {
+    CAPTURE(paged.context);
+    const ModelShape shape = gpu_shape();
+    RunConfiguration run = offloaded(paged.run(DType::kF32, mode), Keep::kNone);
+    run.forward_only = true;
+    run.optimizer = false;
+    const auto weights = bf16_weights(trainer::ParameterLayout(shape));
+    const TestSequence sequence = random_sequence(run.context_tokens, shape.vocab, 7, 0.1);
+    const schedule::Plan plan = schedule::make_plan(shape, run);
+    trainer::CudaBackend<float> backend(plan);
+    set_weights(backend, weights);
+    trainer::Executor executor(plan, backend);
+    PageListsByLayer lists;
+    keep_lists(executor, shape, lists);
+    const std::vector<double> found = executor.evaluate(sequence.view()).token_losses;
+    const OracleTopK top_k{run.chunk_tokens, run.page_tokens, run.top_k, &lists};
+    const std::vector<double> expected =
+        oracle_losses(shape, trainer::ParameterLayout(shape), weights, sequence.view(), &top_k);
+    REQUIRE(found.size() == expected.size());
+    double worst = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        worst = std::max(worst, std::abs(found[i] - expected[i]));
+    }
+    MESSAGE("losses are off by ", worst, " at most");
+    CHECK(worst <= kFp32Tolerance);
+}
+
+TEST_CASE("fp32: an evaluation's losses over lists") {
+    for (const AttentionMode mode : {AttentionMode::kTopK, AttentionMode::kRandom}) {
+        check_evaluation(kSmallPages[0], mode);
+        check_evaluation(kWholePages[0], mode);
+    }
 }
 
 TEST_CASE("no shape of a step with lists is left to the step") {
