@@ -91,8 +91,8 @@ struct Consumer {
         if (!kWriter && threadIdx.x % kWarpgroup == 0) {
             wait_bulk_read();  // of the last tile's dq
         }
-        wait_at(kBothConsumers, kConsumerThreads);
         add_product<kHeadDim, kTile>(dk, ds, q);
+        wait_at(kBothConsumers, kConsumerThreads);
         multiply_keys(dq, shared_address(ds_tile));
         wait_products<1>(dk, dv, p, ds);
         part = announce({rows.first_query, rows.head, rows.turn});

@@ -156,16 +156,22 @@ __device__ void store_keys(std::uint8_t* ds, const std::uint32_t (&packed)[kStep
     }
 }
 
-// A warpgroup's 64 x 64 of dq, scaled, to where the copy engine adds it from.
+// A warpgroup's 64 x 64 of dq, scaled, to where the copy engine adds it from. The threads that store at once have 4
+// rows of 32 bytes, and the swizzle brings rows 2 i and 2 i + 1 to the same banks: odd rows store columns 16 further on
+// first.
 __device__ inline void store_queries(std::uint8_t* to, const float (&dq)[kTileRows / 2], float scale) {
+    constexpr int kFurther = 8;  // registers; 64 bytes
     const int thread = threadIdx.x % kWarpgroup;
     const int row = accumulator_row(thread, 0);
     const int column = accumulator_column(thread, 0);
+    const bool odd = row % 2 != 0;
 #pragma unroll
     for (int i = 0; i < kTileRows / 2; i += 2) {
         const std::uint32_t byte =
-            tile_byte<4>(row + accumulator_row(0, i), column + accumulator_column(0, i), kTileRows);
-        store_pack(reinterpret_cast<float*>(to + byte), Pack<float, 2>{dq[i] * scale, dq[i + 1] * scale});
+            tile_byte<4>(row + accumulator_row(0, i), column + accumulator_column(0, i), kTileRows) ^ (odd ? 64 : 0);
+        const int other = i ^ kFurther;
+        store_pack(reinterpret_cast<float*>(to + byte),
+                   Pack<float, 2>{(odd ? dq[other] : dq[i]) * scale, (odd ? dq[other + 1] : dq[i + 1]) * scale});
     }
 }
 
