@@ -73,25 +73,32 @@ struct Consumer {
         if constexpr (!kLate) {
             wait_products<1>(s);
         }
-        weigh<kHeadDim>(s, rows, op.scale_log2, index * kTileRows);
+        const auto weigh_step = [&](int step) { weigh(s + 8 * step, step, rows, op.scale_log2, index * kTileRows); };
+        const auto differentiate_step = [&](int step) { differentiate(dp + 8 * step, s + 8 * step, step, rows); };
         if constexpr (kTile == 64) {
-            pack(p, s);
-            add_product<kHeadDim, kTile>(dv, p, d_o);
+            add_product<kHeadDim, kTile>(dv, p, d_o, [&](int step) {
+                weigh_step(step);
+                pack(p[step], s + 8 * step);
+            });
             wait_products<1>(dp);
-            differentiate<kHeadDim>(dp, s, rows);
+            add_product<kHeadDim, kTile>(dk, ds, q, [&](int step) {
+                differentiate_step(step);
+                pack(ds[step], dp + 8 * step);
+            });
+            store_keys(ds_tile, ds, index * kTileRows);
         } else {  // scores, dp and packed weights side by side would be more registers than there are
+            for_steps<kTile / kDepth>(weigh_step);
             wait_products<0>(dp);
-            differentiate<kHeadDim>(dp, s, rows);
-            pack(p, s);
-            add_product<kHeadDim, kTile>(dv, p, d_o);
+            for_steps<kTile / kDepth>(differentiate_step);
+            add_product<kHeadDim, kTile>(dv, p, d_o, [&](int step) { pack(p[step], s + 8 * step); });
+            pack(ds, dp);
+            store_keys(ds_tile, ds, index * kTileRows);
+            add_product<kHeadDim, kTile>(dk, ds, q, [](int) {});
         }
-        pack(ds, dp);
-        store_keys(ds_tile, ds, index * kTileRows);
         fence_for_async_reads();
         if (!kWriter && threadIdx.x % kWarpgroup == 0) {
             wait_bulk_read();  // of the last tile's dq
         }
-        add_product<kHeadDim, kTile>(dk, ds, q);
         wait_at(kBothConsumers, kConsumerThreads);
         multiply_keys(dq, shared_address(ds_tile));
         wait_products<1>(dk, dv, p, ds);

@@ -91,25 +91,28 @@ __device__ void multiply_rows(float (&d)[kRowsOfB / 2], std::uint32_t a, std::ui
     }
     end_products();
 }
-// Begins d += A B with A in registers, over the rows of B.
-template <int kHeadDim, int kRowsOfB>
-__device__ void add_product(float (&d)[kHeadDim / 2], const std::uint32_t (&a)[kRowsOfB / kDepth][4], std::uint32_t b) {
-    begin_products();
+// Begins d += A B with A in registers, over the rows of B: `prepare` makes what is left of A before each of its steps,
+// so that the first ones are under way meanwhile.
+template <int kHeadDim, int kRowsOfB, class Prepare>
+__device__ void add_product(float (&d)[kHeadDim / 2], const std::uint32_t (&a)[kRowsOfB / kDepth][4], std::uint32_t b,
+                            const Prepare& prepare) {
 #pragma unroll
     for (int step = 0; step < kRowsOfB / kDepth; ++step) {
+        prepare(step);
+        begin_products();
         Product<kHeadDim>::template add<Summed::kAlongRows>(d, a[step], summed_along_rows(b, kRowsOfB, step), true);
     }
     end_products();
 }
 
-// Scores of a tile become weights: a query's score relative to its log-sum-exp, 0 where it does not see the key.
+// Scores of 16 queries, those of `step`, become weights: a query's score relative to its log-sum-exp, 0 where it does
+// not see the key.
 template <int kHeadDim>
-__device__ void weigh(float (&s)[kQueries<kHeadDim> / 2], const TileRows<kHeadDim>& rows, float scale_log2,
-                      int first_key) {
+__device__ void weigh(float* s, int step, const TileRows<kHeadDim>& rows, float scale_log2, int first_key) {
     const int thread = threadIdx.x % kWarpgroup;
-    const int first_column = accumulator_column(thread, 0);
+    const int first_column = step * kDepth + accumulator_column(thread, 0);
 #pragma unroll
-    for (int i = 0; i < kQueries<kHeadDim> / 2; i += 4) {  // two columns of two rows
+    for (int i = 0; i < 8; i += 4) {  // two columns of two rows
         const auto lse = load_pack<2>(rows.lse_log2 + first_column + accumulator_column(0, i));
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
@@ -121,19 +124,19 @@ __device__ void weigh(float (&s)[kQueries<kHeadDim> / 2], const TileRows<kHeadDi
     }
     const int key = first_key + accumulator_row(thread, 0);
 #pragma unroll
-    for (int i = 0; i < kQueries<kHeadDim> / 2; ++i) {
+    for (int i = 0; i < 8; ++i) {
         const std::uint32_t span = rows.span[first_column + accumulator_column(0, i)];
         s[i] = in_page_span(span, key + accumulator_row(0, i)) ? s[i] : 0.0F;
     }
 }
 
-// dp becomes the gradient of scores but for the scale: weight (dp - delta).
+// dp of 16 queries becomes the gradient of scores but for the scale: weight (dp - delta).
 template <int kHeadDim>
-__device__ void differentiate(float (&dp)[kQueries<kHeadDim> / 2], const float (&weights)[kQueries<kHeadDim> / 2],
-                              const TileRows<kHeadDim>& rows) {
-    const float* delta_of_thread = rows.delta + accumulator_column(threadIdx.x % kWarpgroup, 0);
+__device__ void differentiate(float* dp, const float* weights, int step, const TileRows<kHeadDim>& rows) {
+    const float* delta_of_thread =
+        rows.delta + step * kDepth + accumulator_column(static_cast<int>(threadIdx.x) % kWarpgroup, 0);
 #pragma unroll
-    for (int i = 0; i < kQueries<kHeadDim> / 2; i += 4) {
+    for (int i = 0; i < 8; i += 4) {
         const auto delta = load_pack<2>(delta_of_thread + accumulator_column(0, i));
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
