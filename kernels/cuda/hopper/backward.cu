@@ -73,7 +73,10 @@ struct Consumer {
         if constexpr (!kLate) {
             wait_products<1>(s);
         }
-        const auto weigh_step = [&](int step) { weigh(s + 8 * step, step, rows, op.scale_log2, index * kTileRows); };
+        const bool masked = kTile == 64 && rows.masked;  // else there is no register for it
+        const auto weigh_step = [&](int step) {
+            weigh(s + 8 * step, step, rows, kTile == 64 ? masked : rows.masked, op.scale_log2, index * kTileRows);
+        };
         const auto differentiate_step = [&](int step) { differentiate(dp + 8 * step, s + 8 * step, step, rows); };
         if constexpr (kTile == 64) {
             add_product<kHeadDim, kTile>(dv, p, d_o, [&](int step) {

@@ -108,7 +108,8 @@ __device__ void add_product(float (&d)[kHeadDim / 2], const std::uint32_t (&a)[k
 // Scores of 16 queries, those of `step`, become weights: a query's score relative to its log-sum-exp, 0 where it does
 // not see the key.
 template <int kHeadDim>
-__device__ void weigh(float* s, int step, const TileRows<kHeadDim>& rows, float scale_log2, int first_key) {
+__device__ void weigh(float* s, int step, const TileRows<kHeadDim>& rows, bool masked, float scale_log2,
+                      int first_key) {
     const int thread = threadIdx.x % kWarpgroup;
     const int first_column = step * kDepth + accumulator_column(thread, 0);
 #pragma unroll
@@ -119,7 +120,7 @@ __device__ void weigh(float* s, int step, const TileRows<kHeadDim>& rows, float 
             s[i + j] = power_of_two(s[i + j] * scale_log2 - lse.e[j % 2]);
         }
     }
-    if (!rows.masked) {
+    if (!masked) {
         return;
     }
     const int key = first_key + accumulator_row(thread, 0);
@@ -148,14 +149,12 @@ __device__ void differentiate(float* dp, const float* weights, int step, const T
 // A warpgroup's 64 keys of ds to shared memory, [keys, queries].
 template <int kSteps>
 __device__ void store_keys(std::uint8_t* ds, const std::uint32_t (&packed)[kSteps][4], int first_key) {
-    const int thread = threadIdx.x % kWarpgroup;
-    const int row = first_key + accumulator_row(thread, 0);
-    const int column = accumulator_column(thread, 0);
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int row = first_key + accumulator_row(static_cast<int>(threadIdx.x) % kWarpgroup - lane, 0) + lane % 16;
+    const std::uint32_t first = tile_byte(row, lane / 16 * 8, kPageTokens);
 #pragma unroll
-    for (int i = 0; i < kSteps * 8; i += 2) {
-        const std::uint32_t byte =
-            tile_byte(row + accumulator_row(0, i), column + accumulator_column(0, i), kPageTokens);
-        *reinterpret_cast<std::uint32_t*>(ds + byte) = packed[i / 8][i % 8 / 2];
+    for (int step = 0; step < kSteps; ++step) {  // 32 bytes further on, four to a box
+        store_matrices(ds + step / 4 * kPageTokens * kRowBytes + (first ^ (step % 4 * 32)), packed[step]);
     }
 }
 
