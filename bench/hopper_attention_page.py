@@ -10,7 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-KERNELS = {"forward": ["cuDNN", "simple", "specialised", "turns"], "backward": ["cuDNN", "tile by tile", "ahead"]}
+KERNELS = {
+    "forward": ["cuDNN", "simple", "specialised", "turns"],
+    "backward": ["cuDNN", "tile by tile", "ahead", "writer", "ordered"],
+}
 
 
 def readings(reports):
