@@ -30,10 +30,6 @@ struct Consumer {
     static constexpr bool kAhead = kStep != BackwardStep::kTileByTile;
     static constexpr bool kWriter = has_writer(kStep);
     static constexpr int kParts = SharedOf<kHeadDim, kStep>::kPartsAtOnce;
-    // How dq goes out under scores. Early: the next tile begins with its scores, and d_o V^T is begun before they are
-    // done; late: a tile ends with the scores of the next, for head_dim 64 has no registers for the former.
-    static constexpr bool kEarly = kAhead && kTile == 64;
-    static constexpr bool kLate = kAhead && !kEarly;
     SharedOf<kHeadDim, kStep>& shared;
     const BackwardOperands& op;
     int index;
@@ -53,24 +49,20 @@ struct Consumer {
                                                     shared_address(shared.q[stage]));
     }
 
-    // Sums up what the next tile gives. kEarly: sends dq of the tile before, unless it is the first. kLate: `s` has the
-    // scores, and gets those of the tile after it; whether there is one.
-    template <bool kFirst = false>
-    __device__ bool take(float (&s)[kTile / 2], float (&dq)[kTileRows / 2], DqPart& part) {
+    // Sums up what the next tile gives. kAhead: `s` has its scores, and gets those of the tile after it; whether there
+    // is one.
+    __device__ bool take(float (&s)[kTile / 2]) {
         const int stage = tiles % 2;
         std::uint8_t* const ds_tile = shared.ds[stage];
         const TileRows<kHeadDim>& rows = shared.rows[stage];
         const std::uint32_t q = shared_address(shared.q[stage]), d_o = shared_address(shared.d_o[stage]);
         float dp[kTile / 2];
         std::uint32_t p[kTile / kDepth][4], ds[kTile / kDepth][4];
-        if constexpr (!kLate) {
+        if constexpr (!kAhead) {
             begin_scores(s, stage);
         }
-        if constexpr (kEarly && !kFirst) {
-            send(dq, part, tiles - 1);
-        }
         multiply_rows<kHeadDim, kPageTokens, kTile>(dp, shared_address(shared.v) + own_keys(), d_o);
-        if constexpr (!kLate) {
+        if constexpr (!kAhead) {
             wait_products<1>(s);
         }
         const bool masked = kTile == 64 && rows.masked;  // else there is no register for it
@@ -93,34 +85,35 @@ struct Consumer {
             for_steps<kTile / kDepth>(weigh_step);
             wait_products<0>(dp);
             for_steps<kTile / kDepth>(differentiate_step);
-            add_product<kHeadDim, kTile>(dv, p, d_o, [&](int step) { pack(p[step], s + 8 * step); });
+            pack(p, s);
+            add_product<kHeadDim, kTile>(dv, p, d_o);
             pack(ds, dp);
             store_keys(ds_tile, ds, index * kTileRows);
-            add_product<kHeadDim, kTile>(dk, ds, q, [](int) {});
+            add_product<kHeadDim, kTile>(dk, ds, q);
         }
         fence_for_async_reads();
         if (!kWriter && threadIdx.x % kWarpgroup == 0) {
             wait_bulk_read();  // of the last tile's dq
         }
         wait_at(kBothConsumers, kConsumerThreads);
+        float dq[kTileRows / 2];
         multiply_keys(dq, shared_address(ds_tile));
         wait_products<1>(dk, dv, p, ds);
-        part = announce({rows.first_query, rows.head, rows.turn});
+        const DqPart part = announce({rows.first_query, rows.head, rows.turn});
         __syncwarp();
         release(shared.empty[stage]);
-        if constexpr (kLate) {
+        if constexpr (kAhead) {
             const bool more = await_tile(tiles + 1);
             wait_products<0>(dq);
             begin_scores(s, 1 - stage);  // of no use if there is no more; ptxas serialises products begun in a branch
-            send(dq, part, tiles);
+            send(dq, part);
             wait_products<0>(s);
             return more;
+        } else {
+            wait_products<0>(dq);
+            send(dq, part);
+            return true;
         }
-        wait_products<0>(dq);
-        if constexpr (!kEarly) {
-            send(dq, part, tiles);
-        }
-        return true;
     }
 
     // Begins dq = ds^T K, of this warpgroup's columns (of 128) or rows (of 128 queries), over all keys of the page.
@@ -147,16 +140,16 @@ struct Consumer {
         }
         return part;
     }
-    __device__ void hand_over(int number) {
+    __device__ void hand_over() {
         fence_for_async_reads();
         __syncwarp();
-        release(shared.part_full[index][number % kParts]);
+        release(shared.part_full[index][tiles % kParts]);
     }
     // Stages dq of a tile and sees that it is added.
-    __device__ void send(const float (&dq)[kTileRows / 2], const DqPart& part, int number) {
+    __device__ void send(const float (&dq)[kTileRows / 2], const DqPart& part) {
         if constexpr (kWriter) {
-            store_queries(shared.dq[index][number % kParts], dq, op.scale);
-            hand_over(number);
+            store_queries(shared.dq[index][tiles % kParts], dq, op.scale);
+            hand_over();
         } else {
             store_queries(shared.dq[index][0], dq, op.scale);
             fence_for_async_reads();
@@ -170,31 +163,17 @@ struct Consumer {
 
     // No product is under way from one round of a loop to the next, or ptxas would run all of them one by one.
     __device__ void take_all() {
-        float dq[kTileRows / 2];
-        DqPart part{};
-        if constexpr (kEarly) {
-            if (!await_tile(0)) {
-                return;
-            }
-            float first[kTile / 2];
-            take<true>(first, dq, part);
-            for (++tiles; await_tile(tiles); ++tiles) {
-                float s[kTile / 2];
-                take(s, dq, part);
-            }
-            send(dq, part, tiles - 1);
-        } else if constexpr (kLate) {
+        float s[kTile / 2];
+        if constexpr (kAhead) {
             bool more = await_tile(0);
-            float s[kTile / 2];
             begin_scores(s, 0);
             wait_products<0>(s);
             for (; more; ++tiles) {
-                more = take(s, dq, part);
+                more = take(s);
             }
         } else {
             for (; await_tile(tiles); ++tiles) {
-                float s[kTile / 2];
-                take(s, dq, part);
+                take(s);
             }
         }
     }
@@ -213,7 +192,7 @@ struct Consumer {
         }
         if constexpr (kWriter) {
             announce({0, -1, 0});
-            hand_over(tiles);
+            hand_over();
         } else if (threadIdx.x % kWarpgroup == 0) {
             wait_bulk();
         }

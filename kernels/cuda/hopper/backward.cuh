@@ -91,8 +91,17 @@ __device__ void multiply_rows(float (&d)[kRowsOfB / 2], std::uint32_t a, std::ui
     }
     end_products();
 }
-// Begins d += A B with A in registers, over the rows of B: `prepare` makes what is left of A before each of its steps,
-// so that the first ones are under way meanwhile.
+// Begins d += A B with A in registers, over the rows of B.
+template <int kHeadDim, int kRowsOfB>
+__device__ void add_product(float (&d)[kHeadDim / 2], const std::uint32_t (&a)[kRowsOfB / kDepth][4], std::uint32_t b) {
+    begin_products();
+#pragma unroll
+    for (int step = 0; step < kRowsOfB / kDepth; ++step) {
+        Product<kHeadDim>::template add<Summed::kAlongRows>(d, a[step], summed_along_rows(b, kRowsOfB, step), true);
+    }
+    end_products();
+}
+// The same, but `prepare` makes what a step wants of A: earlier steps are under way meanwhile.
 template <int kHeadDim, int kRowsOfB, class Prepare>
 __device__ void add_product(float (&d)[kHeadDim / 2], const std::uint32_t (&a)[kRowsOfB / kDepth][4], std::uint32_t b,
                             const Prepare& prepare) {
