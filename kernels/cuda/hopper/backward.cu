@@ -99,7 +99,7 @@ struct Consumer {
         float dq[kTileRows / 2];
         multiply_keys(dq, shared_address(ds_tile));
         wait_products<1>(dk, dv, p, ds);
-        const DqPart part = announce({rows.first_query, rows.head, rows.turn});
+        const DqPart part{rows.first_query, rows.head, rows.turn};
         __syncwarp();
         release(shared.empty[stage]);
         if constexpr (kAhead) {
@@ -130,26 +130,12 @@ struct Consumer {
         end_products();
     }
 
-    // Tells the writer, if there is one, of the part of dq that comes next.
-    __device__ DqPart announce(const DqPart& part) {
-        if constexpr (kWriter) {
-            shared.part_empty[index][tiles % kParts].wait(1 - tiles / kParts % 2);
-            if (threadIdx.x % kWarpgroup == 0) {
-                shared.part[index][tiles % kParts] = part;
-            }
-        }
-        return part;
-    }
-    __device__ void hand_over() {
-        fence_for_async_reads();
-        __syncwarp();
-        release(shared.part_full[index][tiles % kParts]);
-    }
     // Stages dq of a tile and sees that it is added.
     __device__ void send(const float (&dq)[kTileRows / 2], const DqPart& part) {
         if constexpr (kWriter) {
+            await_room();  // its loop also keeps the assembler from doing what follows among the products just begun
             store_queries(shared.dq[index][tiles % kParts], dq, op.scale);
-            hand_over();
+            hand_over(part);
         } else {
             store_queries(shared.dq[index][0], dq, op.scale);
             fence_for_async_reads();
@@ -159,6 +145,15 @@ struct Consumer {
                 commit_bulk();
             }
         }
+    }
+    __device__ void await_room() { shared.part_empty[index][tiles % kParts].wait(1 - tiles / kParts % 2); }
+    __device__ void hand_over(const DqPart& part) {
+        if (threadIdx.x % kWarpgroup == 0) {
+            shared.part[index][tiles % kParts] = part;
+        }
+        fence_for_async_reads();
+        __syncwarp();
+        release(shared.part_full[index][tiles % kParts]);
     }
 
     // No product is under way from one round of a loop to the next, or ptxas would run all of them one by one.
@@ -191,8 +186,8 @@ struct Consumer {
             write_keys<kHeadDim>(op.args.d_kv.v_slab, op, place.page, place.kv_head, first_key, fresh, dv, 1.0F);
         }
         if constexpr (kWriter) {
-            announce({0, -1, 0});
-            hand_over();
+            await_room();
+            hand_over({0, -1, 0});
         } else if (threadIdx.x % kWarpgroup == 0) {
             wait_bulk();
         }
