@@ -5,8 +5,8 @@
 namespace oomb::kernels::cuda::hopper {
 namespace {
 
-constexpr bool has_writer(BackwardStep step) {
-    return step == BackwardStep::kWriter || step == BackwardStep::kOrdered;
+constexpr bool is_specialised(BackwardStep step) {
+    return step != BackwardStep::kSimple;
 }
 
 // Registers of a thread after roles are known: 64,512 in all, in steps of 8.
@@ -20,15 +20,14 @@ constexpr int kBothConsumers = 1;
 constexpr int kOneConsumer = 2;
 
 template <int kHeadDim, BackwardStep kStep>
-using SharedOf = BackwardShared<kHeadDim, has_writer(kStep) && kHeadDim == 128 ? 2 : 1>;
+using SharedOf = BackwardShared<kHeadDim, is_specialised(kStep) && kHeadDim == 128 ? 2 : 1>;
 
-// One warpgroup of those that multiply. kAhead: the scores of the next tile are begun before the last products of this
-// one are waited for, so that dq goes out under them. kWriter: it is handed to a writer.
+// One warpgroup of those that multiply. kSpecialised: dq of a tile goes to a writer while the scores of the next are under
+// way; else it is added before they begin.
 template <int kHeadDim, BackwardStep kStep>
 struct Consumer {
     static constexpr int kTile = kQueries<kHeadDim>;
-    static constexpr bool kAhead = kStep != BackwardStep::kTileByTile;
-    static constexpr bool kWriter = has_writer(kStep);
+    static constexpr bool kSpecialised = is_specialised(kStep);
     static constexpr int kParts = SharedOf<kHeadDim, kStep>::kPartsAtOnce;
     SharedOf<kHeadDim, kStep>& shared;
     const BackwardOperands& op;
@@ -49,8 +48,8 @@ struct Consumer {
                                                     shared_address(shared.q[stage]));
     }
 
-    // Sums up what the next tile gives. kAhead: `s` has its scores, and gets those of the tile after it; whether there
-    // is one.
+    // Sums up what the next tile gives. kSpecialised: `s` has its scores, and gets those of the tile after it; whether
+    // there is one.
     __device__ bool take(float (&s)[kTile / 2]) {
         const int stage = tiles % 2;
         std::uint8_t* const ds_tile = shared.ds[stage];
@@ -58,11 +57,11 @@ struct Consumer {
         const std::uint32_t q = shared_address(shared.q[stage]), d_o = shared_address(shared.d_o[stage]);
         float dp[kTile / 2];
         std::uint32_t p[kTile / kDepth][4], ds[kTile / kDepth][4];
-        if constexpr (!kAhead) {
+        if constexpr (!kSpecialised) {
             begin_scores(s, stage);
         }
         multiply_rows<kHeadDim, kPageTokens, kTile>(dp, shared_address(shared.v) + own_keys(), d_o);
-        if constexpr (!kAhead) {
+        if constexpr (!kSpecialised) {
             wait_products<1>(s);
         }
         const bool masked = kTile == 64 && rows.masked;  // else there is no register for it
@@ -92,7 +91,7 @@ struct Consumer {
             add_product<kHeadDim, kTile>(dk, ds, q);
         }
         fence_for_async_reads();
-        if (!kWriter && threadIdx.x % kWarpgroup == 0) {
+        if (!kSpecialised && threadIdx.x % kWarpgroup == 0) {
             wait_bulk_read();  // of the last tile's dq
         }
         wait_at(kBothConsumers, kConsumerThreads);
@@ -102,7 +101,7 @@ struct Consumer {
         const DqPart part{rows.first_query, rows.head, rows.turn};
         __syncwarp();
         release(shared.empty[stage]);
-        if constexpr (kAhead) {
+        if constexpr (kSpecialised) {
             const bool more = await_tile(tiles + 1);
             wait_products<0>(dq);
             begin_scores(s, 1 - stage);  // of no use if there is no more; ptxas serialises products begun in a branch
@@ -132,7 +131,7 @@ struct Consumer {
 
     // Stages dq of a tile and sees that it is added.
     __device__ void send(const float (&dq)[kTileRows / 2], const DqPart& part) {
-        if constexpr (kWriter) {
+        if constexpr (kSpecialised) {
             await_room();  // its loop also keeps the assembler from doing what follows among the products just begun
             store_queries(shared.dq[index][tiles % kParts], dq, op.scale);
             hand_over(part);
@@ -159,7 +158,7 @@ struct Consumer {
     // No product is under way from one round of a loop to the next, or ptxas would run all of them one by one.
     __device__ void take_all() {
         float s[kTile / 2];
-        if constexpr (kAhead) {
+        if constexpr (kSpecialised) {
             bool more = await_tile(0);
             begin_scores(s, 0);
             wait_products<0>(s);
@@ -185,7 +184,7 @@ struct Consumer {
             write_keys<kHeadDim>(op.args.d_kv.k_slab, op, place.page, place.kv_head, first_key, fresh, dk, op.scale);
             write_keys<kHeadDim>(op.args.d_kv.v_slab, op, place.page, place.kv_head, first_key, fresh, dv, 1.0F);
         }
-        if constexpr (kWriter) {
+        if constexpr (kSpecialised) {
             await_room();
             hand_over({0, -1, 0});
         } else if (threadIdx.x % kWarpgroup == 0) {
@@ -223,7 +222,7 @@ __global__ void __launch_bounds__((kConsumers + 1) * kWarpgroup, 1)
         const int warp = __shfl_sync(kWholeWarp, static_cast<int>(threadIdx.x) / kWarp, 0);
         if (warp == 0) {
             produce<kHeadDim, kOrdered>(shared, op, place());
-        } else if (has_writer(kStep) && warp <= kConsumers && threadIdx.x % kWarp == 0) {
+        } else if (is_specialised(kStep) && warp <= kConsumers && threadIdx.x % kWarp == 0) {
             write_parts<kHeadDim, kOrdered>(shared, op, warp - 1);
         }
     } else {
@@ -251,10 +250,9 @@ void launch_backward(const BackwardOperands& operands, cudaStream_t stream) {
     launch_blocks<SharedOf<kHeadDim, kStep>>(kernel<kHeadDim, kStep>, pages * args.kv.kv_heads,
                                              (kConsumers + 1) * kWarpgroup, op, kBackwardName, stream);
 }
-#define OOMB_BACKWARD(head_dim)                                                                                \
-    template void launch_backward<head_dim, BackwardStep::kTileByTile>(const BackwardOperands&, cudaStream_t); \
-    template void launch_backward<head_dim, BackwardStep::kAhead>(const BackwardOperands&, cudaStream_t);      \
-    template void launch_backward<head_dim, BackwardStep::kWriter>(const BackwardOperands&, cudaStream_t);     \
+#define OOMB_BACKWARD(head_dim)                                                                                 \
+    template void launch_backward<head_dim, BackwardStep::kSimple>(const BackwardOperands&, cudaStream_t);      \
+    template void launch_backward<head_dim, BackwardStep::kSpecialised>(const BackwardOperands&, cudaStream_t); \
     template void launch_backward<head_dim, BackwardStep::kOrdered>(const BackwardOperands&, cudaStream_t)
 OOMB_BACKWARD(64);
 OOMB_BACKWARD(128);
