@@ -282,24 +282,23 @@ void add_window(const Model& model, std::int64_t keys, bool sustained) {
     const int iterations = sustained ? 4 : 3;
     add(where + "forward, cuDNN", iterations,
         [=](benchmark::State& state) { cudnn(state, model, keys, false, sustained); });
-    for (const auto& [kernel, name] : {std::pair{ForwardKernel::kSimple, "simple"},
-                                       {ForwardKernel::kSpecialised, "specialised"},
-                                       {ForwardKernel::kTurns, "turns"}}) {
+    for (const auto& [kernel, name] :
+         {std::pair{ForwardKernel::kSimple, "simple"}, {ForwardKernel::kSpecialised, "specialised"}}) {
         add(where + "forward, " + name, iterations,
             [=, kernel = kernel](benchmark::State& state) { forward_ours(state, model, keys, kernel, sustained); });
     }
     add(where + "backward, cuDNN", iterations,
         [=](benchmark::State& state) { cudnn(state, model, keys, true, sustained); });
     using hopper::BackwardKernel;
-    for (const auto& [kernel, name] : {std::pair{BackwardKernel::kTileByTile, "tile by tile"},
-                                       {BackwardKernel::kAhead, "ahead"},
-                                       {BackwardKernel::kWriter, "writer"}}) {
+    for (const auto& [kernel, name] :
+         {std::pair{BackwardKernel::kSimple, "simple"}, {BackwardKernel::kSpecialised, "specialised"}}) {
         add(where + "backward, " + name, iterations, [=, kernel = kernel](benchmark::State& state) {
             backward_ours(state, model, keys, kernel, false, sustained);
         });
     }
-    add(where + "backward, ordered", iterations,
-        [=](benchmark::State& state) { backward_ours(state, model, keys, BackwardKernel::kWriter, true, sustained); });
+    add(where + "backward, ordered", iterations, [=](benchmark::State& state) {
+        backward_ours(state, model, keys, BackwardKernel::kSpecialised, true, sustained);
+    });
 }
 
 }  // namespace
@@ -311,7 +310,8 @@ void register_all() {
             add_window(model, keys, true);
         }
         for (const std::int64_t keys : {8 * kRows, 32 * kRows}) {
-            add(std::string(model.name) + ", 64 pages of " + std::to_string(keys) + " keys, sustained, forward, turns",
+            add(std::string(model.name) + ", 64 pages of " + std::to_string(keys) +
+                    " keys, sustained, forward, specialised",
                 4, [=](benchmark::State& state) { lists(state, model, keys, 64); });
         }
     }

@@ -10,17 +10,10 @@
 
 namespace oomb::kernels::test {
 
-// The three backward kernels are tested beside the three forward kernels.
+// Two kernels either way.
 constexpr cuda::hopper::BackwardKernel backward_beside(cuda::hopper::ForwardKernel forward) {
-    switch (forward) {
-        case cuda::hopper::ForwardKernel::kSimple:
-            return cuda::hopper::BackwardKernel::kTileByTile;
-        case cuda::hopper::ForwardKernel::kSpecialised:
-            return cuda::hopper::BackwardKernel::kWriter;
-        case cuda::hopper::ForwardKernel::kTurns:
-            return cuda::hopper::BackwardKernel::kAhead;
-    }
-    return {};
+    return forward == cuda::hopper::ForwardKernel::kSimple ? cuda::hopper::BackwardKernel::kSimple
+                                                           : cuda::hopper::BackwardKernel::kSpecialised;
 }
 
 // Where dq is ordered.

@@ -27,7 +27,7 @@ struct Emulated : Cpu<BFloat16> {
 };
 
 // dq in order.
-struct EmulatedOrdered : Emulated<cuda::hopper::ForwardKernel::kTurns> {
+struct EmulatedOrdered : Emulated<cuda::hopper::ForwardKernel::kSpecialised> {
     static constexpr bool kOrdered = true;
 
     static void attention_backward(const AttentionBackward<BFloat16>& args,
@@ -38,9 +38,7 @@ struct EmulatedOrdered : Emulated<cuda::hopper::ForwardKernel::kTurns> {
     }
 };
 
-#define OOMB_EMULATED_SETS                                                                                    \
-    Emulated<ForwardKernel::kSimple>, Emulated<ForwardKernel::kSpecialised>, Emulated<ForwardKernel::kTurns>, \
-        EmulatedOrdered
+#define OOMB_EMULATED_SETS Emulated<ForwardKernel::kSimple>, Emulated<ForwardKernel::kSpecialised>, EmulatedOrdered
 
 TEST_CASE_TEMPLATE("emulated: a few pages, ragged tiles and groups", Set, OOMB_EMULATED_SETS) {
     for (const std::int64_t head_dim : {64, 128}) {
@@ -75,7 +73,7 @@ TEST_CASE_TEMPLATE("emulated: lists of pages, and windows merged in place", Set,
 }
 
 TEST_CASE("emulated: a touched page is added to") {
-    using Set = Emulated<ForwardKernel::kTurns>;
+    using Set = Emulated<ForwardKernel::kSpecialised>;
     const AttentionCase c{70, 3, 1, 128, 333, 128, {}, 0, {.first_query = 263}};
     const auto in = attention_input<BFloat16>(c);
     auto expected = oracle::attention(in);

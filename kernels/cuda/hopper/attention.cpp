@@ -44,9 +44,7 @@ void launch_forward(ForwardKernel kernel, const ForwardOperands& op, cudaStream_
         case ForwardKernel::kSimple:
             return launch_simple<kHeadDim>(op, stream);
         case ForwardKernel::kSpecialised:
-            return launch_specialised<kHeadDim, false>(op, stream);
-        case ForwardKernel::kTurns:
-            return launch_specialised<kHeadDim, true>(op, stream);
+            return launch_specialised<kHeadDim>(op, stream);
     }
 }
 
@@ -56,12 +54,10 @@ void launch_backward(BackwardKernel kernel, const BackwardOperands& op, cudaStre
         return launch_backward<kHeadDim, BackwardStep::kOrdered>(op, stream);
     }
     switch (kernel) {
-        case BackwardKernel::kTileByTile:
-            return launch_backward<kHeadDim, BackwardStep::kTileByTile>(op, stream);
-        case BackwardKernel::kAhead:
-            return launch_backward<kHeadDim, BackwardStep::kAhead>(op, stream);
-        case BackwardKernel::kWriter:
-            return launch_backward<kHeadDim, BackwardStep::kWriter>(op, stream);
+        case BackwardKernel::kSimple:
+            return launch_backward<kHeadDim, BackwardStep::kSimple>(op, stream);
+        case BackwardKernel::kSpecialised:
+            return launch_backward<kHeadDim, BackwardStep::kSpecialised>(op, stream);
     }
 }
 

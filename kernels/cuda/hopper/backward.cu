@@ -5,8 +5,8 @@
 namespace oomb::kernels::cuda::hopper {
 namespace {
 
-constexpr bool has_writer(BackwardStep step) {
-    return step == BackwardStep::kWriter || step == BackwardStep::kOrdered;
+constexpr bool is_specialised(BackwardStep step) {
+    return step != BackwardStep::kSimple;
 }
 
 // Registers of a thread after roles are known: 64,512 in all, in steps of 8.
@@ -20,20 +20,15 @@ constexpr int kBothConsumers = 1;
 constexpr int kOneConsumer = 2;
 
 template <int kHeadDim, BackwardStep kStep>
-using SharedOf = BackwardShared<kHeadDim, has_writer(kStep) && kHeadDim == 128 ? 2 : 1>;
+using SharedOf = BackwardShared<kHeadDim, is_specialised(kStep) && kHeadDim == 128 ? 2 : 1>;
 
-// One warpgroup of those that multiply. kAhead: the scores of the next tile are begun before the last products of this
-// one are waited for, so that dq goes out under them. kWriter: it is handed to a writer.
+// One warpgroup of those that multiply. kSpecialised: dq of a tile goes to a writer while the scores of the next are under
+// way; else it is added before they begin.
 template <int kHeadDim, BackwardStep kStep>
 struct Consumer {
     static constexpr int kTile = kQueries<kHeadDim>;
-    static constexpr bool kAhead = kStep != BackwardStep::kTileByTile;
-    static constexpr bool kWriter = has_writer(kStep);
+    static constexpr bool kSpecialised = is_specialised(kStep);
     static constexpr int kParts = SharedOf<kHeadDim, kStep>::kPartsAtOnce;
-    // How dq goes out under scores. Early: the next tile begins with its scores, and d_o V^T is begun before they are
-    // done; late: a tile ends with the scores of the next, for head_dim 64 has no registers for the former.
-    static constexpr bool kEarly = kAhead && kTile == 64;
-    static constexpr bool kLate = kAhead && !kEarly;
     SharedOf<kHeadDim, kStep>& shared;
     const BackwardOperands& op;
     int index;
@@ -53,64 +48,71 @@ struct Consumer {
                                                     shared_address(shared.q[stage]));
     }
 
-    // Sums up what the next tile gives. kEarly: sends dq of the tile before, unless it is the first. kLate: `s` has the
-    // scores, and gets those of the tile after it; whether there is one.
-    template <bool kFirst = false>
-    __device__ bool take(float (&s)[kTile / 2], float (&dq)[kTileRows / 2], DqPart& part) {
+    // Sums up what the next tile gives. kSpecialised: `s` has its scores, and gets those of the tile after it; whether
+    // there is one.
+    __device__ bool take(float (&s)[kTile / 2]) {
         const int stage = tiles % 2;
         std::uint8_t* const ds_tile = shared.ds[stage];
         const TileRows<kHeadDim>& rows = shared.rows[stage];
         const std::uint32_t q = shared_address(shared.q[stage]), d_o = shared_address(shared.d_o[stage]);
         float dp[kTile / 2];
         std::uint32_t p[kTile / kDepth][4], ds[kTile / kDepth][4];
-        if constexpr (!kLate) {
+        if constexpr (!kSpecialised) {
             begin_scores(s, stage);
         }
-        if constexpr (kEarly && !kFirst) {
-            send(dq, part, tiles - 1);
-        }
         multiply_rows<kHeadDim, kPageTokens, kTile>(dp, shared_address(shared.v) + own_keys(), d_o);
-        if constexpr (!kLate) {
+        if constexpr (!kSpecialised) {
             wait_products<1>(s);
         }
-        weigh<kHeadDim>(s, rows, op.scale_log2, index * kTileRows);
+        const bool masked = kTile == 64 && rows.masked;  // else there is no register for it
+        const auto weigh_step = [&](int step) {
+            weigh(s + 8 * step, step, rows, kTile == 64 ? masked : rows.masked, op.scale_log2, index * kTileRows);
+        };
+        const auto differentiate_step = [&](int step) { differentiate(dp + 8 * step, s + 8 * step, step, rows); };
         if constexpr (kTile == 64) {
-            pack(p, s);
-            add_product<kHeadDim, kTile>(dv, p, d_o);
+            add_product<kHeadDim, kTile>(dv, p, d_o, [&](int step) {
+                weigh_step(step);
+                pack(p[step], s + 8 * step);
+            });
             wait_products<1>(dp);
-            differentiate<kHeadDim>(dp, s, rows);
+            add_product<kHeadDim, kTile>(dk, ds, q, [&](int step) {
+                differentiate_step(step);
+                pack(ds[step], dp + 8 * step);
+            });
+            store_keys(ds_tile, ds, index * kTileRows);
         } else {  // scores, dp and packed weights side by side would be more registers than there are
+            for_steps<kTile / kDepth>(weigh_step);
             wait_products<0>(dp);
-            differentiate<kHeadDim>(dp, s, rows);
+            for_steps<kTile / kDepth>(differentiate_step);
             pack(p, s);
             add_product<kHeadDim, kTile>(dv, p, d_o);
+            pack(ds, dp);
+            store_keys(ds_tile, ds, index * kTileRows);
+            add_product<kHeadDim, kTile>(dk, ds, q);
         }
-        pack(ds, dp);
-        store_keys(ds_tile, ds, index * kTileRows);
         fence_for_async_reads();
-        if (!kWriter && threadIdx.x % kWarpgroup == 0) {
+        if (!kSpecialised && threadIdx.x % kWarpgroup == 0) {
             wait_bulk_read();  // of the last tile's dq
         }
         wait_at(kBothConsumers, kConsumerThreads);
-        add_product<kHeadDim, kTile>(dk, ds, q);
+        float dq[kTileRows / 2];
         multiply_keys(dq, shared_address(ds_tile));
         wait_products<1>(dk, dv, p, ds);
-        part = announce({rows.first_query, rows.head, rows.turn});
+        const DqPart part{rows.first_query, rows.head, rows.turn};
         __syncwarp();
         release(shared.empty[stage]);
-        if constexpr (kLate) {
+        if constexpr (kSpecialised) {
             const bool more = await_tile(tiles + 1);
             wait_products<0>(dq);
             begin_scores(s, 1 - stage);  // of no use if there is no more; ptxas serialises products begun in a branch
-            send(dq, part, tiles);
+            send(dq, part);
             wait_products<0>(s);
             return more;
+        } else {
+            wait_products<0>(dq);
+            send(dq, part);
+            return true;
         }
-        wait_products<0>(dq);
-        if constexpr (!kEarly) {
-            send(dq, part, tiles);
-        }
-        return true;
     }
 
     // Begins dq = ds^T K, of this warpgroup's columns (of 128) or rows (of 128 queries), over all keys of the page.
@@ -127,26 +129,12 @@ struct Consumer {
         end_products();
     }
 
-    // Tells the writer, if there is one, of the part of dq that comes next.
-    __device__ DqPart announce(const DqPart& part) {
-        if constexpr (kWriter) {
-            shared.part_empty[index][tiles % kParts].wait(1 - tiles / kParts % 2);
-            if (threadIdx.x % kWarpgroup == 0) {
-                shared.part[index][tiles % kParts] = part;
-            }
-        }
-        return part;
-    }
-    __device__ void hand_over(int number) {
-        fence_for_async_reads();
-        __syncwarp();
-        release(shared.part_full[index][number % kParts]);
-    }
     // Stages dq of a tile and sees that it is added.
-    __device__ void send(const float (&dq)[kTileRows / 2], const DqPart& part, int number) {
-        if constexpr (kWriter) {
-            store_queries(shared.dq[index][number % kParts], dq, op.scale);
-            hand_over(number);
+    __device__ void send(const float (&dq)[kTileRows / 2], const DqPart& part) {
+        if constexpr (kSpecialised) {
+            await_room();  // its loop also keeps the assembler from doing what follows among the products just begun
+            store_queries(shared.dq[index][tiles % kParts], dq, op.scale);
+            hand_over(part);
         } else {
             store_queries(shared.dq[index][0], dq, op.scale);
             fence_for_async_reads();
@@ -157,34 +145,29 @@ struct Consumer {
             }
         }
     }
+    __device__ void await_room() { shared.part_empty[index][tiles % kParts].wait(1 - tiles / kParts % 2); }
+    __device__ void hand_over(const DqPart& part) {
+        if (threadIdx.x % kWarpgroup == 0) {
+            shared.part[index][tiles % kParts] = part;
+        }
+        fence_for_async_reads();
+        __syncwarp();
+        release(shared.part_full[index][tiles % kParts]);
+    }
 
     // No product is under way from one round of a loop to the next, or ptxas would run all of them one by one.
     __device__ void take_all() {
-        float dq[kTileRows / 2];
-        DqPart part{};
-        if constexpr (kEarly) {
-            if (!await_tile(0)) {
-                return;
-            }
-            float first[kTile / 2];
-            take<true>(first, dq, part);
-            for (++tiles; await_tile(tiles); ++tiles) {
-                float s[kTile / 2];
-                take(s, dq, part);
-            }
-            send(dq, part, tiles - 1);
-        } else if constexpr (kLate) {
+        float s[kTile / 2];
+        if constexpr (kSpecialised) {
             bool more = await_tile(0);
-            float s[kTile / 2];
             begin_scores(s, 0);
             wait_products<0>(s);
             for (; more; ++tiles) {
-                more = take(s, dq, part);
+                more = take(s);
             }
         } else {
             for (; await_tile(tiles); ++tiles) {
-                float s[kTile / 2];
-                take(s, dq, part);
+                take(s);
             }
         }
     }
@@ -201,9 +184,9 @@ struct Consumer {
             write_keys<kHeadDim>(op.args.d_kv.k_slab, op, place.page, place.kv_head, first_key, fresh, dk, op.scale);
             write_keys<kHeadDim>(op.args.d_kv.v_slab, op, place.page, place.kv_head, first_key, fresh, dv, 1.0F);
         }
-        if constexpr (kWriter) {
-            announce({0, -1, 0});
-            hand_over(tiles);
+        if constexpr (kSpecialised) {
+            await_room();
+            hand_over({0, -1, 0});
         } else if (threadIdx.x % kWarpgroup == 0) {
             wait_bulk();
         }
@@ -239,7 +222,7 @@ __global__ void __launch_bounds__((kConsumers + 1) * kWarpgroup, 1)
         const int warp = __shfl_sync(kWholeWarp, static_cast<int>(threadIdx.x) / kWarp, 0);
         if (warp == 0) {
             produce<kHeadDim, kOrdered>(shared, op, place());
-        } else if (has_writer(kStep) && warp <= kConsumers && threadIdx.x % kWarp == 0) {
+        } else if (is_specialised(kStep) && warp <= kConsumers && threadIdx.x % kWarp == 0) {
             write_parts<kHeadDim, kOrdered>(shared, op, warp - 1);
         }
     } else {
@@ -267,10 +250,9 @@ void launch_backward(const BackwardOperands& operands, cudaStream_t stream) {
     launch_blocks<SharedOf<kHeadDim, kStep>>(kernel<kHeadDim, kStep>, pages * args.kv.kv_heads,
                                              (kConsumers + 1) * kWarpgroup, op, kBackwardName, stream);
 }
-#define OOMB_BACKWARD(head_dim)                                                                                \
-    template void launch_backward<head_dim, BackwardStep::kTileByTile>(const BackwardOperands&, cudaStream_t); \
-    template void launch_backward<head_dim, BackwardStep::kAhead>(const BackwardOperands&, cudaStream_t);      \
-    template void launch_backward<head_dim, BackwardStep::kWriter>(const BackwardOperands&, cudaStream_t);     \
+#define OOMB_BACKWARD(head_dim)                                                                                 \
+    template void launch_backward<head_dim, BackwardStep::kSimple>(const BackwardOperands&, cudaStream_t);      \
+    template void launch_backward<head_dim, BackwardStep::kSpecialised>(const BackwardOperands&, cudaStream_t); \
     template void launch_backward<head_dim, BackwardStep::kOrdered>(const BackwardOperands&, cudaStream_t)
 OOMB_BACKWARD(64);
 OOMB_BACKWARD(128);

@@ -18,7 +18,7 @@ struct BackwardOperands {
 };
 
 // BackwardKernel's, and the one that adds to dq in order.
-enum class BackwardStep { kTileByTile, kAhead, kWriter, kOrdered };
+enum class BackwardStep { kSimple, kSpecialised, kOrdered };
 
 template <int kHeadDim, BackwardStep kStep>
 void launch_backward(const BackwardOperands& op, cudaStream_t stream);

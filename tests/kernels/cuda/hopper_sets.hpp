@@ -25,7 +25,7 @@ struct Hopper : Cuda<BFloat16> {
 };
 
 // dq in order.
-struct HopperOrdered : Hopper<cuda::hopper::ForwardKernel::kTurns> {
+struct HopperOrdered : Hopper<cuda::hopper::ForwardKernel::kSpecialised> {
     static constexpr bool kOrdered = true;
 
     static void attention_backward(const AttentionBackward<BFloat16>& args,
@@ -42,5 +42,4 @@ struct HopperOrdered : Hopper<cuda::hopper::ForwardKernel::kTurns> {
 #define OOMB_HOPPER_SETS                                                                       \
     oomb::kernels::test::Hopper<oomb::kernels::cuda::hopper::ForwardKernel::kSimple>,          \
         oomb::kernels::test::Hopper<oomb::kernels::cuda::hopper::ForwardKernel::kSpecialised>, \
-        oomb::kernels::test::Hopper<oomb::kernels::cuda::hopper::ForwardKernel::kTurns>,       \
         oomb::kernels::test::HopperOrdered
