@@ -178,7 +178,7 @@ void forward_ours(benchmark::State& state, const Model& model, std::int64_t keys
 
 // Gradient pages are there already and are added to, as in all chunks of a step but the first to touch them.
 void backward_ours(benchmark::State& state, const Model& model, std::int64_t keys, hopper::BackwardKernel kernel,
-                   bool sustained) {
+                   bool ordered, bool sustained) {
     const Window window(model, keys);
     const std::vector<float> expected_lse(kRows * model.heads, std::log(static_cast<float>(keys)) + 0.5F);
     const DeviceMemory lse = uploaded(expected_lse), delta(kRows * model.heads * 4);
@@ -208,8 +208,11 @@ void backward_ours(benchmark::State& state, const Model& model, std::int64_t key
                                                     .query_heads = model.heads,
                                                     .scale = window.scale(),
                                                     .mask = window.mask()};
-    measure(state, window.flops(true), sustained,
-            [&] { hopper::attention_backward(args, {.kernel = kernel}, nullptr); });
+    const DeviceMemory turns(hopper::backward_turns(kRows, model.heads) * 4);
+    measure(state, window.flops(true), sustained, [&] {
+        hopper::attention_backward(args, {.kernel = kernel, .turns = ordered ? turns.as<std::int32_t>() : nullptr},
+                                   nullptr);
+    });
 }
 
 void cudnn(benchmark::State& state, const Model& model, std::int64_t keys, bool backward, bool sustained) {
@@ -276,22 +279,26 @@ void add(const std::string& name, int iterations, const auto& run) {
 void add_window(const Model& model, std::int64_t keys, bool sustained) {
     const std::string where = std::string(model.name) + (keys == kRows ? ", causal " : ", over ") +
                               std::to_string(keys) + (sustained ? ", sustained, " : ", burst, ");
-    const int iterations = sustained ? 4 : 5;
+    const int iterations = sustained ? 4 : 3;
     add(where + "forward, cuDNN", iterations,
         [=](benchmark::State& state) { cudnn(state, model, keys, false, sustained); });
-    for (const auto& [kernel, name] : {std::pair{ForwardKernel::kSimple, "simple"},
-                                       {ForwardKernel::kSpecialised, "specialised"},
-                                       {ForwardKernel::kTurns, "turns"}}) {
+    for (const auto& [kernel, name] :
+         {std::pair{ForwardKernel::kSimple, "simple"}, {ForwardKernel::kSpecialised, "specialised"}}) {
         add(where + "forward, " + name, iterations,
             [=, kernel = kernel](benchmark::State& state) { forward_ours(state, model, keys, kernel, sustained); });
     }
     add(where + "backward, cuDNN", iterations,
         [=](benchmark::State& state) { cudnn(state, model, keys, true, sustained); });
+    using hopper::BackwardKernel;
     for (const auto& [kernel, name] :
-         {std::pair{hopper::BackwardKernel::kTileByTile, "tile by tile"}, {hopper::BackwardKernel::kAhead, "ahead"}}) {
-        add(where + "backward, " + name, iterations,
-            [=, kernel = kernel](benchmark::State& state) { backward_ours(state, model, keys, kernel, sustained); });
+         {std::pair{BackwardKernel::kSimple, "simple"}, {BackwardKernel::kSpecialised, "specialised"}}) {
+        add(where + "backward, " + name, iterations, [=, kernel = kernel](benchmark::State& state) {
+            backward_ours(state, model, keys, kernel, false, sustained);
+        });
     }
+    add(where + "backward, ordered", iterations, [=](benchmark::State& state) {
+        backward_ours(state, model, keys, BackwardKernel::kSpecialised, true, sustained);
+    });
 }
 
 }  // namespace
@@ -303,7 +310,8 @@ void register_all() {
             add_window(model, keys, true);
         }
         for (const std::int64_t keys : {8 * kRows, 32 * kRows}) {
-            add(std::string(model.name) + ", 64 pages of " + std::to_string(keys) + " keys, sustained, forward, turns",
+            add(std::string(model.name) + ", 64 pages of " + std::to_string(keys) +
+                    " keys, sustained, forward, specialised",
                 4, [=](benchmark::State& state) { lists(state, model, keys, 64); });
         }
     }

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-KERNELS = {"forward": ["cuDNN", "simple", "specialised", "turns"], "backward": ["cuDNN", "tile by tile", "ahead"]}
+KERNELS = {"forward": ["cuDNN", "simple", "specialised"], "backward": ["cuDNN", "simple", "specialised", "ordered"]}
 
 
 def readings(reports):

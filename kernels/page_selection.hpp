@@ -51,6 +51,17 @@ struct SelectPages {
     std::int64_t count = 0;  // at most pages
 };
 
+// Lists the other way about: page p is named by the lists of rows readers[offsets[p]] to readers[offsets[p + 1] - 1],
+// ascending.
+struct ListInversion {
+    const std::int32_t* lists = nullptr;  // [rows, count], each ascending, of numbers below `pages`
+    std::int32_t* offsets = nullptr;      // out [pages + 1]
+    std::int32_t* readers = nullptr;      // out [rows * count]
+    std::int64_t rows = 0;
+    std::int64_t count = 0;
+    std::int64_t pages = 0;
+};
+
 // How much attention the pages of a window get: for query page i and page k
 //     mass(i, k) = sum over tokens t of query page i, query heads g and keys j of page k of
 //                  exp(scale * q[t, g] . k[j, h(g)] - lse[t, g]).

@@ -102,6 +102,20 @@ void select_pages(const SelectPages<A>& args) {
     parallel_rows(args.rows, [&](std::int64_t row) { select_row(args, row); });
 }
 
+void invert_lists(const ListInversion& args) {
+    std::int32_t* reader = args.readers;
+    for (std::int64_t page = 0; page < args.pages; ++page) {
+        args.offsets[page] = static_cast<std::int32_t>(reader - args.readers);
+        for (std::int64_t row = 0; row < args.rows; ++row) {
+            const std::int32_t* list = args.lists + row * args.count;
+            if (std::binary_search(list, list + args.count, page)) {
+                *reader++ = static_cast<std::int32_t>(row);
+            }
+        }
+    }
+    args.offsets[args.pages] = static_cast<std::int32_t>(reader - args.readers);
+}
+
 template void page_means(const PageMeans<double>&);
 template void page_means(const PageMeans<float>&);
 template void page_means(const PageMeans<BFloat16>&);

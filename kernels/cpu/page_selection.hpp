@@ -15,6 +15,8 @@ void page_scores(const PageScores<T>& args);
 template <class A>
 void select_pages(const SelectPages<A>& args);
 
+void invert_lists(const ListInversion& args);
+
 template <class T>
 void page_mass(const PageMass<T>& args);
 

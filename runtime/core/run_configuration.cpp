@@ -63,6 +63,22 @@ void check_top_k(const RunConfiguration& run) {
     }
 }
 
+void check_gradient_pages(const RunConfiguration& run) {
+    if (run.gradient_pages.mode == Amount::Mode::kAll) {
+        return;
+    }
+    const std::string found = to_text(run.gradient_pages);
+    if (run.gradient_pages.mode == Amount::Mode::kAuto || run.gradient_pages.count < 1) {
+        fail<UsageError>("--gradient-pages: found {}, allowed is all or a number of pages from 1", found);
+    }
+    if (!has_page_lists(run.attention)) {
+        fail<UsageError>(
+            "--gradient-pages {} with --attention {}: every gradient page that can be there will be; leave it out, or "
+            "take --attention topk",
+            found, name_of(run.attention));
+    }
+}
+
 void check_local(const RunConfiguration& run) {
     if (run.attention != AttentionMode::kLocal) {
         for (const auto& [flag, found] : {std::pair{"--local-window", run.local_window}, {"--sinks", run.sinks}}) {
@@ -137,6 +153,7 @@ void validate(const RunConfiguration& run) {
     check_multiple("--window", run.window_tokens, run.page_tokens);
     check_tokens("--logit-tile", run.logit_tile_tokens);
     check_top_k(run);
+    check_gradient_pages(run);
     check_local(run);
     if (run.hbm_pages.count < 0) {
         fail<UsageError>("--hbm-pages: found {}, allowed is ring, auto or a number of pages from 0",

@@ -92,6 +92,9 @@ struct RunConfiguration {
     // The last chunks are held from the fill on; one set of buffers serves all earlier ones in turn.
     Amount held_chunks;
     HbmPages hbm_pages;
+    // With page lists, which alone say what gradient pages there will be: K/V gradient pages, counted over all layers,
+    // that have room on the host. A step whose lists name more ends with an error.
+    Amount gradient_pages{Amount::Mode::kAll, 0};
     DType compute = DType::kF32;      // weights, activations, K/V pages
     DType accumulator = DType::kF32;  // K/V gradients, parameter gradients, log-sum-exp, AdamW; fp64 in oracle mode
     // With compute in bf16 only. Gradients of weight matrices in bf16: half the memory, and rounding to bf16 each time

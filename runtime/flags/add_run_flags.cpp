@@ -20,8 +20,8 @@ void add_what(CLI::App& app, RunFlags& flags) {
     app.add_option(
            "--attention", flags.attention,
            "what a token attends to. dense: every token before it; topk: those of its own chunk and, of the pages "
-           "before the chunk, the --top-k that suit its page best; random: --top-k drawn at random, to compare with "
-           "(both with --device cpu); local: the last --local-window, and --sinks. Sliding windows of the model's own "
+           "before the chunk, the --top-k that suit its page best; random: --top-k drawn at random, to compare with; "
+           "local: the last --local-window, and --sinks. Sliding windows of the model's own "
            "layers hold with dense and local")
         ->type_name("dense|topk|random|local")
         ->default_str(flags.attention)
@@ -108,6 +108,9 @@ void add_places(CLI::App& app, RunFlags& flags) {
     add("--hbm-pages", flags.hbm_pages, "auto|ring|N", flags.hbm_pages,
         "K/V pages, counted over all layers, that stay in GPU memory under --offload host. auto: as many as the budget "
         "holds; ring: none, GPU memory does not depend on the context");
+    add("--gradient-pages", flags.gradient_pages, "all|N", flags.gradient_pages,
+        "with --attention topk or random under --offload host: K/V gradient pages, counted over all layers, that have "
+        "room in host memory. A step whose lists name more ends with an error. all: as many as lists can name");
     add("--optimizer-states", flags.optimizer_states, "hbm|host|auto", flags.optimizer_states,
         "where AdamW's m and v (and --master-weights) lie. host: they pass through GPU memory once per "
         "step. auto: as many in GPU memory as kept pages leave room for, the rest on the host");

@@ -22,6 +22,13 @@ void refuse_contradictions(const RunFlags& flags) {
         refuse_states("--master-weights", flags.master_weights, defaults.master_weights);
         refuse_states("--optimizer-states", flags.optimizer_states, defaults.optimizer_states);
     }
+    if (flags.offload == "none" && flags.gradient_pages != defaults.gradient_pages) {
+        fail<UsageError>(
+            "--gradient-pages {} with --offload none: no gradient page is in host memory; take --offload host, or "
+            "leave "
+            "--gradient-pages out",
+            flags.gradient_pages);
+    }
     if (flags.keep == "none" && !flags.keep_is_free && flags.kept_pages != defaults.kept_pages) {
         fail<UsageError>(
             "--kept-pages {} with --keep none: nothing is kept, so there are no pages to count; take --keep x, o, xo "

@@ -153,6 +153,7 @@ std::string as_typed(const RunFlags& flags) {
         {"--master-weights", &RunFlags::master_weights},
         {"--offload", &RunFlags::offload},
         {"--hbm-pages", &RunFlags::hbm_pages},
+        {"--gradient-pages", &RunFlags::gradient_pages},
         {"--keep", &RunFlags::keep},
         {"--kept-pages", &RunFlags::kept_pages},
         {"--held-chunks", &RunFlags::held_chunks},
@@ -176,6 +177,7 @@ void set_flags(RunFlags& flags, const RunConfiguration& run) {
     flags.logit_tile = tokens_as_typed(run.logit_tile_tokens);
     flags.offload = name_of(run.offload);
     flags.hbm_pages = to_text(run.hbm_pages);
+    flags.gradient_pages = to_text(run.gradient_pages);
     flags.keep = name_of(run.keep);
     flags.kept_pages = run.keep == Keep::kNone ? "all" : to_text(run.kept_pages);
     const bool holds = run.held_chunks.mode != Amount::Mode::kCount || run.held_chunks.count > 0;
@@ -208,6 +210,7 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
     run.offload = choose<Offload>("--offload", flags.offload, {{"none", Offload::kNone}, {"host", Offload::kHost}});
     read_kept(flags, run);
     run.hbm_pages = parse_hbm_pages(flags.hbm_pages);
+    run.gradient_pages = parse_amount("--gradient-pages", flags.gradient_pages, "pages");
     run.compute = choose<DType>("--dtype", flags.dtype.empty() ? (cuda ? "bf16" : "fp32") : flags.dtype,
                                 {{"bf16", DType::kBF16}, {"fp32", DType::kF32}, {"fp64", DType::kF64}});
     run.accumulator = run.compute == DType::kF64 ? DType::kF64 : DType::kF32;

@@ -30,6 +30,7 @@ struct RunFlags {
     std::string kept_pages = "all";
     std::string held_chunks;  // empty: not given, which is 0, all with --keep all
     std::string hbm_pages = "auto";
+    std::string gradient_pages = "all";
     std::string optimizer_states = "auto";
     std::string gpu_memory;   // empty: not given
     std::string host_memory;  // empty: not given

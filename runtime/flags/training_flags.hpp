@@ -7,7 +7,7 @@ namespace oomb {
 
 // Of the flags of a run those that speak of gradients, of what is kept for them, and of the optimizer.
 inline constexpr std::array kTrainingFlags = {
-    "--gradient-dtype", "--master-weights", "--deterministic", "--no-optimizer",
-    "--keep",           "--kept-pages",     "--held-chunks",   "--optimizer-states"};
+    "--gradient-dtype", "--master-weights", "--deterministic",    "--no-optimizer",  "--keep",
+    "--kept-pages",     "--held-chunks",    "--optimizer-states", "--gradient-pages"};
 
 }  // namespace oomb

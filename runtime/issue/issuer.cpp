@@ -41,6 +41,7 @@ paging::ResidencyShape residency_shape(const schedule::Plan& plan, PageClass pag
     shape.host_frames = frames(Tier::kHost);
     shape.resident_pages = activation ? plan.kept_hbm : plan.resident_pages;
     shape.cached_in_hbm = !activation;
+    shape.host_limited = page_class == PageClass::kKvGradient && plan.run.gradient_pages.mode != Amount::Mode::kAll;
     return shape;
 }
 

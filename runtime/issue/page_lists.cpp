@@ -35,4 +35,13 @@ PageLists checked_lists(std::vector<std::int32_t> found, std::int64_t layer, std
     return lists;
 }
 
+std::vector<std::int32_t> places_of(const PageLists& lists) {
+    std::vector<std::int32_t> places(lists.lists.size());
+    std::transform(lists.lists.begin(), lists.lists.end(), places.begin(), [&](std::int32_t page) {
+        return static_cast<std::int32_t>(std::lower_bound(lists.pages.begin(), lists.pages.end(), page) -
+                                         lists.pages.begin());
+    });
+    return places;
+}
+
 }  // namespace oomb::issue

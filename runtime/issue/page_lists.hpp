@@ -20,6 +20,9 @@ struct PageLists {
 PageLists checked_lists(std::vector<std::int32_t> found, std::int64_t layer, std::int64_t first, std::int64_t count,
                         std::int64_t length, std::int64_t history);
 
+// The lists with each page's place among `pages` in its stead.
+std::vector<std::int32_t> places_of(const PageLists& lists);
+
 class PageListSource {
   public:
     virtual ~PageListSource() = default;

@@ -139,6 +139,12 @@ void Residency::write_back(std::int64_t index, Grant& grant) {
         return;
     }
     if (page.host_frame < 0) {
+        if (shape_.host_limited && !host_.has_free()) {
+            fail<DoesNotFitError>(
+                "K/V gradient pages: the {} that have room on the host are there, and one more is to be written: take "
+                "a larger --gradient-pages, or leave it out",
+                host_.frames());
+        }
         page.host_frame = host_.take();
     }
     page.newer_in_hbm = false;

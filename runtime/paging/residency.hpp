@@ -26,6 +26,8 @@ struct ResidencyShape {
     // Pages on the host are brought to HBM to be used. Without a cache they are used in their home (kept activations),
     // and all pages of a request have theirs in the same tier.
     bool cached_in_hbm = true;
+    // The user has limited the frames on the host (--gradient-pages): a page that finds none is no fault of the plan's.
+    bool host_limited = false;
 };
 
 // Movement of one page between its frames, to be carried out by the operation that asked.

@@ -84,7 +84,8 @@ FrameCounts count_frames(const StepShape& step, std::int64_t resident, std::int6
     counts.at(Tier::kHbm, PageClass::kKvGradient) = backward ? std::min(gradients.most(), resident + ring) : 0;
     if (step.run().offload == Offload::kHost) {
         counts.at(Tier::kHost, PageClass::kKv) = step.total_pages() - resident;
-        counts.at(Tier::kHost, PageClass::kKvGradient) = backward ? gradients.most_on_host() : 0;
+        counts.at(Tier::kHost, PageClass::kKvGradient) =
+            backward ? step.run().gradient_pages.of(gradients.most_on_host()) : 0;
     }
     counts.at(Tier::kHbm, PageClass::kActivation) = kept_hbm;
     counts.at(Tier::kHost, PageClass::kActivation) = step.kept_pages() - kept_hbm;

@@ -130,15 +130,21 @@ void SequenceGenerator::attend(std::int64_t layer, bool fetches_own, bool querie
               {end(kOutputSum), write(kAttentionOutput, slot(layer))});
 }
 
-// Part 0, which all queries see, writes the running output and log-sum-exp, later parts are merged into them.
+// Part 0, which all queries see, writes the running output and log-sum-exp, later parts are merged into them: over
+// lists on CUDA by the attention itself.
 void SequenceGenerator::attend_part(std::int64_t layer, std::int64_t part, const Keys& keys, bool ends_queries) {
     Operation attention = make(Kind::kAttention, layer, part, attention_cost(keys, false));
     attention.regions = {read_and(ends_queries, kQuery), scratch(kAttentionScratch)};
     attention.requests.push_back(keys.request(PageUse::kRead));
     keys.narrow(attention);
-    if (part == 0) {
-        attention.regions.push_back(begin(kOutputSum));
+    const bool merges = keys.listed && step_.run().device == DeviceKind::kCuda;
+    if (part == 0 || merges) {
+        attention.regions.push_back(write_and(part == 0, kOutputSum));
         attention.regions.push_back(write(kLogSumExp, slot(layer)));
+        if (merges) {  // room for what the plain kernels merge
+            attention.regions.push_back(scratch(kOutputPart));
+            attention.regions.push_back(scratch(kLogSumExpPart));
+        }
         emit(attention);
         return;
     }

@@ -49,6 +49,9 @@ Json run_to_json(const RunConfiguration& run) {
                  {"deterministic", run.deterministic},
                  {"gpu_memory_bytes", run.gpu_memory_bytes},
                  {"host_memory_bytes", run.host_memory_bytes}};
+    if (run.gradient_pages.mode != Amount::Mode::kAll) {
+        json["gradient_pages"] = to_text(run.gradient_pages);
+    }
     if (run.attention == AttentionMode::kLocal) {
         json["local_window"] = run.local_window;
         json["sinks"] = run.sinks;

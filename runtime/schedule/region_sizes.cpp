@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kMatrixLibraryBytes = 32 * kMiB;  // what cuBLASLt is told to make do with on sm_90
 constexpr std::int64_t kMostRowGroups = 528;             // partial sums over rows that kernels make per column
+constexpr std::int64_t kTurnsOfPage = 4;                 // of a query page and head: attention's ordered backward
 
 // Hands out aligned parts one behind the other.
 class Parts {
@@ -75,13 +76,28 @@ Workspace workspace(const StepShape& step) {
     if (step.run().device != DeviceKind::kCuda) {
         return result;
     }
+    constexpr std::int64_t kNumber = sizeof(std::int32_t);
+    const std::int64_t query_pages = divide_up(step.longest_chunk(), step.run().page_tokens);
+    const std::int64_t listed = step.selects() ? std::min(step.pages_per_group(), query_pages) * step.run().top_k : 0;
+    const std::int64_t frames = std::max(pages, listed);
     Parts parts;
     result.frequencies = parts.take(model.head_dim / 2 * static_cast<std::int64_t>(sizeof(float)));
-    result.frames = parts.take(pages * static_cast<std::int64_t>(sizeof(std::int32_t)));
-    result.gradient_frames = parts.take(pages * static_cast<std::int64_t>(sizeof(std::int32_t)));
-    result.first_touch = parts.take(pages);
+    result.frames = parts.take(frames * kNumber);
+    result.gradient_frames = parts.take(frames * kNumber);
+    result.first_touch = parts.take(frames);
+    if (listed > 0) {
+        result.lists = parts.take(listed * kNumber);
+        result.reader_offsets = parts.take((pages + 1) * kNumber);
+        result.readers = parts.take(listed * kNumber);
+        result.turns = parts.take(kTurnsOfPage * model.query_heads * step.pages_per_group() * kNumber + kNumber);
+    }
     const std::int64_t widest = std::max(model.hidden, step.qkv_width());
     result.library_bytes = std::max(kMatrixLibraryBytes, aligned(kMostRowGroups * widest * step.accumulator_bytes()));
+    if (step.scores_lists(step.chunks() - 1)) {
+        const std::int64_t sums = step.longest_chunk() * model.kv_width(), rows = step.longest_chunk() * model.kv_heads;
+        result.library_bytes = std::max(
+            result.library_bytes, aligned(sums * step.accumulator_bytes()) + aligned(rows * step.accumulator_bytes()));
+    }
     result.library = parts.take(result.library_bytes);
     result.total_bytes = parts.end();
     return result;

@@ -41,10 +41,15 @@ AttentionScratch attention_scratch(const StepShape& step);
 // Parts of the workspace region on CUDA. One engine runs all that uses it, in order, so it is never shared in time.
 struct Workspace {
     std::int64_t frequencies = 0;  // float [head_dim / 2]: inverse frequencies of RoPE
-    std::int64_t frames = 0;       // int32 [pages of the longest window]: frames of the pages an operation reads
+    // int32 [pages of the longest window, or entries of the lists of a group]: frames of the pages an operation reads
+    std::int64_t frames = 0;
     std::int64_t gradient_frames = 0;
     std::int64_t first_touch = 0;  // uint8 [the same]: gradient pages that hold nothing yet
-    std::int64_t library = 0;      // cuBLASLt, partial sums of kernels
+    // Where pages are listed: int32 [entries of the lists of a group] which page of the window each is, and the same
+    // the other way about, [pages of the longest window + 1] and [entries].
+    std::int64_t lists = 0, reader_offsets = 0, readers = 0;
+    std::int64_t turns = 0;    // int32: whose turn it is to add to the gradients of queries
+    std::int64_t library = 0;  // cuBLASLt, partial sums of kernels, sums of queries for scores of pages
     std::int64_t library_bytes = 0;
     std::int64_t total_bytes = 0;
 };

@@ -110,6 +110,9 @@ RunFlags read_flags(const JsonNode& run) {
     flags.held_chunks = run.at("held_chunks").as_string();
     flags.held_chunks = flags.held_chunks == "0" ? "" : flags.held_chunks;  // so that --keep all can be given
     flags.hbm_pages = run.at("hbm_pages").as_string();
+    if (run.has("gradient_pages")) {
+        flags.gradient_pages = run.at("gradient_pages").as_string();
+    }
     flags.optimizer_states = run.at("optimizer_states").as_string();
     flags.dtype = run.at("compute_dtype").as_string();
     flags.gradient_dtype = run.at("gradient_dtype").as_string();

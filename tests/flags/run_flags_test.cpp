@@ -165,6 +165,23 @@ TEST_CASE("optimizer states: hbm, host or auto") {
                          UsageError);
 }
 
+TEST_CASE("gradient pages on the host: all or a number from 1, with lists and offload alone") {
+    RunFlags flags = flags_with_context("1M");
+    flags.gradient_pages = "5";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags), doctest::Contains("--gradient-pages 5 with --offload none"),
+                         UsageError);
+    flags.offload = "host";
+    CHECK_THROWS_WITH_AS(to_run_configuration(flags), doctest::Contains("--gradient-pages 5 with --attention dense"),
+                         UsageError);
+    flags.attention = "topk";
+    flags.top_k = "2";
+    CHECK(to_run_configuration(flags).gradient_pages.count == 5);
+    for (const char* wrong : {"0", "auto", "-1", "some"}) {
+        flags.gradient_pages = wrong;
+        CHECK_THROWS_WITH_AS(to_run_configuration(flags), doctest::Contains("--gradient-pages: found"), UsageError);
+    }
+}
+
 TEST_CASE("top-K pages: a number from 1 that a window holds, with topk and with nothing else") {
     RunFlags flags = flags_with_context("1M");
     CHECK(to_run_configuration(flags).top_k == 0);

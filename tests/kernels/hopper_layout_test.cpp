@@ -83,7 +83,7 @@ TEST_CASE("a tile's elements are where the copy engine puts them") {
 }
 
 TEST_CASE("fields of a descriptor") {
-    const Descriptor d(hopper::matrix_descriptor(0x2F000, 16384, 1024));
+    const Descriptor d(hopper::matrix_descriptor(0x2E000, 0x1000, 16384, 1024));
     CHECK(d.start == 0x2F000);
     CHECK(d.leading == 16384);
     CHECK(d.stride == 1024);

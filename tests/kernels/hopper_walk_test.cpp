@@ -62,6 +62,7 @@ TEST_CASE("a tile reads every page that one of its queries sees, and masks where
         const auto pages = static_cast<std::int32_t>((p.window.tokens + hopper::kPageTokens - 1) / hopper::kPageTokens);
         REQUIRE(tile.first_page() + tile.pages() <= pages);
         empty += tile.pages() == 0;
+        std::int32_t pages_seen = 0;
         for (std::int32_t page = 0; page < pages; ++page) {
             bool any = false, all = true;
             int wrong = 0;
@@ -81,6 +82,9 @@ TEST_CASE("a tile reads every page that one of its queries sees, and masks where
             const bool read = page >= tile.first_page() && page < tile.first_page() + tile.pages();
             REQUIRE((read || !any));
             REQUIRE(tile.all_see(page) == all);
+            // Pages that are seen follow one another from the first: a page's place among them needs no list of them.
+            REQUIRE((!any || page == tile.first_page() + pages_seen));
+            pages_seen += any;
             whole += all;
             masked += any && !all;
         }

@@ -258,6 +258,13 @@ TEST_CASE("rules of the schedule") {
     Residency no_host(shape_of(4, 0));
     no_host.request(PageUse::kBirth, pages(0, 1));
     CHECK_THROWS_AS(no_host.request(PageUse::kWriteBack, pages(0, 1)), InternalError);
+    ResidencyShape limited = shape_of(4, 1);
+    limited.host_limited = true;
+    Residency few(limited);
+    few.request(PageUse::kBirth, pages(0, 2));
+    few.request(PageUse::kWriteBack, pages(0, 1));
+    CHECK_THROWS_WITH_AS(few.request(PageUse::kWriteBack, pages(1, 1)),
+                         doctest::Contains("the 1 that have room on the host are there"), DoesNotFitError);
 }
 
 TEST_CASE("without a cache, pages are born and used in their home") {

@@ -187,7 +187,9 @@ def test_gradient_error_of_weights_is_that_of_dumped_gradients(evaluate, trainer
     (1, ["holds 220 tokens", "needs 301"], {"context": 300}),
     (1, ["--by-document", "no sidecar"], {"by_document": True}),
     (2, ["--hardware", "--device cpu"], {"hardware": "h200_sxm"}),
-    (2, ["--attention topk with --device cuda"], {"device": "cuda", "attention": "topk", "top_k": 2, "dtype": "bf16"}),
+    (2, ["--recall with --device cuda", "--device cpu"], {"recall": True, "device": "cuda", "dtype": "bf16"}),
+    (2, ["--gradient-error with --device cuda", "--device cpu"],
+     {"gradient_error": True, "budgets": "1", "attention": "topk", "device": "cuda", "dtype": "bf16"}),
     (2, ["--thread", "did you mean --threads"], {"thread": 1}),
 ], ids=lambda value: "-".join(value) if isinstance(value, dict) else "")
 def test_refusals(evaluate, tokens, sequence_file, code, words, flags):

@@ -93,7 +93,6 @@ def test_data_that_cannot_be_used(trainer, model, sequence_file, tmp_path):
     ({"attention": "topk", "top_k": 0}, ("--top-k", "found 0", "from 1")),
     ({"top_k": 4}, ("--top-k", "found 4", "--attention dense")),
     ({"attention": "topk", "top_k": 3, "window": 16}, ("--top-k 3 with --window 16", "2 pages of 8")),
-    ({"attention": "topk", "top_k": 2, "device": "cuda"}, ("--attention topk with --device cuda", "--device cpu")),
     ({"attention": "local"}, ("--attention local needs --local-window",)),
     ({"local_window": 16}, ("--local-window", "found 16", "--attention dense")),
     ({"attention": "local", "local_window": 16, "sinks": 3}, ("--sinks", "3 tokens", "8 tokens")),

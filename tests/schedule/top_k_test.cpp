@@ -61,6 +61,29 @@ TEST_CASE("a chunk and layer has lists once, before anything reads them, where m
     CHECK(selecting > 60);
 }
 
+TEST_CASE("on CUDA attention over lists merges itself: no merge follows it") {
+    RandomSteps random = random_steps(3);
+    for (int i = 0; i < 200; ++i) {
+        const RandomStep step = random.next();
+        const StepShape shape(step.model, step.run);
+        const bool cuda = step.run.device == DeviceKind::kCuda;
+        const Plan plan = schedule::make_plan(step.model, step.run);
+        CAPTURE(to_json(plan));
+        std::int64_t in_place = 0, listed = 0;
+        for (const Operation& operation : operations_of(step.model, plan.run)) {
+            const auto* cost = std::get_if<AttentionCost>(&operation.cost);
+            const bool over_lists = cost != nullptr && cost->listed && operation.id.kind == Kind::kAttention;
+            const auto writes_sum = [](const schedule::RegionUse& use) {
+                return use.region == RegionName::kOutputSum && use.access == schedule::Access::kWrite && !use.begins;
+            };
+            listed += over_lists ? 1 : 0;
+            in_place += over_lists && std::any_of(operation.regions.begin(), operation.regions.end(), writes_sum);
+            CHECK((operation.id.kind != Kind::kMerge || !cuda || !shape.has_lists(operation.id.chunk)));
+        }
+        CHECK(in_place == (cuda ? listed : 0));
+    }
+}
+
 TEST_CASE("groups of a pass are all query pages once, each with the keys of K pages, within a window") {
     RandomSteps random = random_steps(2);
     for (int i = 0; i < 200; ++i) {

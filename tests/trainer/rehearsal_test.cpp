@@ -155,7 +155,9 @@ TEST_CASE("random steps: every shape that reaches the backend was rehearsed, and
 }
 
 TEST_CASE("each operation is carried out on zeros, in any order") {
-    for (const Way& way : all_ways()) {
+    std::vector<Way> ways = all_ways(), listed = top_k_ways();
+    ways.insert(ways.end(), listed.begin(), listed.end());
+    for (const Way& way : ways) {
         CAPTURE(to_text(way));
         const schedule::Plan plan = schedule::make_plan(busy_shape(), step_run(DType::kF64, way));
         for (const Order order : {Order::kInOrder, Order::kShuffled}) {
@@ -209,6 +211,11 @@ TEST_CASE("their number does not grow with the context") {
     };
     CHECK(shapes_of(4096) == shapes_of(256));
     CHECK(shapes_of(4096 - 5) > shapes_of(256));  // the uneven last chunk
+    run.top_k = 4;
+    for (const AttentionMode mode : {AttentionMode::kTopK, AttentionMode::kRandom}) {
+        run.attention = mode;
+        CHECK(shapes_of(4096) == shapes_of(256));
+    }
 }
 
 }  // namespace

@@ -92,6 +92,29 @@ TEST_CASE("pages of real size, more queries than one CPU tile") {
     check_step(small_shape(), offloaded(run, Keep::kNone));
 }
 
+// Lists name part of the pages alone: so many gradient pages are enough, and one less ends the step.
+TEST_CASE("room for as many gradient pages as lists name: the same bits; for one less: an error that names the flag") {
+    RunConfiguration run = offloaded(with_top_k(small_run(117, 16), 1, 2), Keep::kNone);
+    const auto all = StepCase(run, small_shape()).run<double>();
+    const auto on_host = [](const auto& outcome) {
+        return outcome.most_frames[static_cast<int>(Tier::kHost)][static_cast<int>(PageClass::kKvGradient)];
+    };
+    const std::int64_t named = on_host(all);
+    const schedule::Plan plan = schedule::make_plan(small_shape(), run);
+    REQUIRE(named < plan.pool(Tier::kHost, PageClass::kKvGradient)->frames);
+    run.gradient_pages = {Amount::Mode::kCount, named};
+    const StepCase enough(run, small_shape());
+    CHECK(enough.plan.pool(Tier::kHost, PageClass::kKvGradient)->frames == named);
+    const auto found = enough.run<double>();
+    CHECK(same_bits(found.gradients, all.gradients));
+    CHECK(on_host(found) == named);
+    run.gradient_pages.count = named - 1;
+    CHECK_THROWS_WITH_AS(StepCase(run, small_shape()).run<double>(), doctest::Contains("a larger --gradient-pages"),
+                         DoesNotFitError);
+    run.gradient_pages.count = 1'000'000;
+    CHECK(schedule::make_plan(small_shape(), run).peak_bytes(Tier::kHost) == plan.peak_bytes(Tier::kHost));
+}
+
 // The schedule is the dense one, so nothing can differ: operations, plan, bits.
 TEST_CASE("with K at least the pages of the history the run is the dense one, bit for bit") {
     for (const std::int64_t context : {16, 17, 45, 64, 131}) {

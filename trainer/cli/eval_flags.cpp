@@ -190,6 +190,9 @@ std::vector<RunConfiguration> to_compared_runs(const EvalFlags& flags) {
             "--gradient-error with --attention dense: dense attention is what is compared with; take --attention topk "
             "or random");
     }
+    if (flags.run.device == "cuda") {
+        fail<UsageError>("--gradient-error with --device cuda: its operations can't be looked into; take --device cpu");
+    }
     if (!flags.run.top_k.empty()) {
         fail<UsageError>("--top-k {} with --gradient-error: the numbers of pages are those of --budgets; leave it out",
                          flags.run.top_k);

@@ -27,12 +27,6 @@ void on_signal(int signal) {
 
 void check_device(const RunConfiguration& run, [[maybe_unused]] bool plans_only) {
     if (run.device == DeviceKind::kCuda) {
-        if (has_page_lists(run.attention)) {
-            fail<UsageError>(
-                "--attention {} with --device cuda: its GPU kernels do not exist yet; take --device cpu, or "
-                "--attention dense",
-                name_of(run.attention));
-        }
         if (run.sinks > 0 && run.local_window < run.chunk_tokens) {
             fail<UsageError>(
                 "--sinks {} with --local-window {} below --chunk {} and --device cuda: chunks whose first tokens are "

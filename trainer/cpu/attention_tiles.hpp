@@ -31,13 +31,12 @@ inline std::vector<AttentionBlock> blocks_of(const issue::IssuedOperation& issue
         std::iota(blocks[0].pages.begin(), blocks[0].pages.end(), 0);
         return blocks;
     }
-    const auto& [length, lists, pages] = *issued.lists;
-    auto list = lists.begin();
+    const std::vector<std::int32_t> places = places_of(*issued.lists);
+    auto list = places.begin();
     for (std::int64_t first = 0; first < cost.queries; first += page_tokens) {
         blocks.push_back({first, std::min(page_tokens, cost.queries - first), cost.keys, cost.keys, 0, {}});
-        for (std::int64_t i = 0; i < length; ++i) {
-            blocks.back().pages.push_back(std::lower_bound(pages.begin(), pages.end(), *list++) - pages.begin());
-        }
+        blocks.back().pages.assign(list, list + issued.lists->length);
+        list += issued.lists->length;
     }
     return blocks;
 }

@@ -3,15 +3,13 @@
 
 #include "kernels/cuda/attention.hpp"
 
-#include <cmath>
-
 #include "kernels/cuda/accumulate.hpp"
-#include "kernels/cuda/convert.hpp"
 #include "kernels/cuda/page_list.hpp"
 #include "kernels/cuda/pages.hpp"
 #include "kernels/cuda/qkv.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/device/check.hpp"
+#include "trainer/cuda/attention_operands.hpp"
 #include "trainer/cuda/cuda_backend.hpp"
 #include "trainer/executor/qkv_operands.hpp"
 
@@ -33,19 +31,6 @@ AttentionWindow window_of(const AttentionCost& cost) {
             cost.kv_heads, cost.head_dim, cost.first_key == cost.first_query};
 }
 
-double scale_of(const AttentionCost& cost) {
-    return 1.0 / std::sqrt(static_cast<double>(cost.head_dim));
-}
-
-template <class From, class To>
-void convert(const From* from, To* to, std::int64_t count, cudaStream_t stream) {
-    if constexpr (std::is_same_v<From, To>) {
-        OOMB_CUDA(cudaMemcpyAsync(to, from, count * sizeof(To), cudaMemcpyDeviceToDevice, stream));
-    } else {
-        kernels::cuda::convert<From, To>(from, to, count, stream);
-    }
-}
-
 bool in_order(const std::vector<std::int32_t>& frames) {
     for (std::size_t i = 1; i < frames.size(); ++i) {
         if (frames[i] != frames[0] + static_cast<std::int32_t>(i)) {
@@ -57,31 +42,49 @@ bool in_order(const std::vector<std::int32_t>& frames) {
 
 }  // namespace
 
-// The pages of a request, their frame numbers brought to the device. Gradient pages that this operation gives birth to
-// are marked in the workspace's first_touch.
+// The workspace's list of frames of the class.
 template <class T>
-template <class E>
-paging::PageView<E> CudaBackend<T>::page_view(const Issued& issued, std::size_t request, std::int64_t tokens,
-                                              std::int64_t first, Access access) {
-    const paging::Grant& grant = issued.grants[request];
-    for (const std::int32_t frame : grant.frames) {
+std::int32_t* CudaBackend<T>::frame_list(PageClass page_class) const {
+    const bool gradient = page_class == PageClass::kKvGradient;
+    return reinterpret_cast<std::int32_t*>(workspace(gradient ? workspace_.gradient_frames : workspace_.frames));
+}
+
+template <class T>
+void CudaBackend<T>::send_frames(const Issued& issued, PageClass page_class, std::span<const std::int32_t> frames,
+                                 std::span<const std::uint8_t> first_touch, Access access) {
+    const std::int64_t room =
+        (workspace_.gradient_frames - workspace_.frames) / static_cast<std::int64_t>(sizeof(std::int32_t));
+    require(std::ssize(frames) <= room, "{}: {} frames, {} are planned", to_text(issued.operation.id), frames.size(),
+            room);
+    for (const std::int32_t frame : frames) {
         for (std::size_t plane = 0; plane < 2; ++plane) {
-            memory_->frame(issued, Tier::kHbm, grant.page_class, plane, frame, access);
+            memory_->frame(issued, Tier::kHbm, page_class, plane, frame, access);
         }
     }
-    const bool gradient = grant.page_class == PageClass::kKvGradient;
-    auto* frames =
-        reinterpret_cast<std::int32_t*>(workspace(gradient ? workspace_.gradient_frames : workspace_.frames));
-    kernels::cuda::write_page_list(grant.frames, grant.first_touch, frames,
+    kernels::cuda::write_page_list(frames, first_touch, frame_list(page_class),
                                    reinterpret_cast<std::uint8_t*>(workspace(workspace_.first_touch)), stream());
-    return {.k_slab = reinterpret_cast<E*>(memory_->slab(Tier::kHbm, grant.page_class, 0)),
-            .v_slab = reinterpret_cast<E*>(memory_->slab(Tier::kHbm, grant.page_class, 1)),
-            .frames = frames,
+}
+
+template <class T>
+template <class E>
+paging::PageView<E> CudaBackend<T>::view_of(PageClass page_class, std::int64_t tokens, std::int64_t first) const {
+    return {.k_slab = reinterpret_cast<E*>(memory_->slab(Tier::kHbm, page_class, 0)),
+            .v_slab = reinterpret_cast<E*>(memory_->slab(Tier::kHbm, page_class, 1)),
+            .frames = frame_list(page_class),
             .page_tokens = plan_.run.page_tokens,
             .kv_heads = model_.kv_heads,
             .head_dim = model_.head_dim,
             .first_token = first,
             .tokens = tokens};
+}
+
+template <class T>
+template <class E>
+paging::PageView<E> CudaBackend<T>::page_view(const Issued& issued, std::size_t request, std::int64_t tokens,
+                                              std::int64_t first, Access access) {
+    const paging::Grant& grant = issued.grants[request];
+    send_frames(issued, grant.page_class, grant.frames, grant.first_touch, access);
+    return view_of<E>(grant.page_class, tokens, first);
 }
 
 template <class T>
@@ -136,6 +139,10 @@ bool CudaBackend<T>::library_supports(const AttentionWindow& window, bool backwa
 template <class T>
 void CudaBackend<T>::attention(const Issued& issued) {
     const auto& cost = std::get<AttentionCost>(issued.operation.cost);
+    if (cost.listed) {
+        attend_to_lists(issued);
+        return;
+    }
     const AttentionWindow window = window_of(cost);
     if constexpr (std::is_same_v<T, BFloat16>) {
         if (cost.sliding_window == 0 && library_supports(window, false)) {
@@ -149,6 +156,10 @@ void CudaBackend<T>::attention(const Issued& issued) {
 template <class T>
 void CudaBackend<T>::attention_backward(const Issued& issued) {
     const auto& cost = std::get<AttentionCost>(issued.operation.cost);
+    if (cost.listed) {
+        backward_of_lists(issued);
+        return;
+    }
     const AttentionWindow window = window_of(cost);
     if constexpr (std::is_same_v<T, BFloat16>) {
         if (cost.sliding_window == 0 && library_supports(window, true)) {
@@ -193,7 +204,7 @@ void CudaBackend<T>::attend_by_library(const Issued& issued, const AttentionWind
         window, {.q = memory_->read<T>(issued, kQuery, elements), .k = kv.k, .v = kv.v, .o = o, .log_sum_exp = lse},
         scratch + scratch_.forward_library);
     if (whole) {
-        convert<T, A>(o, memory_->write<A>(issued, kOutputSum, elements), elements, stream());
+        convert_on_device<T, A>(o, memory_->write<A>(issued, kOutputSum, elements), elements, stream());
     }
 }
 
@@ -215,7 +226,7 @@ void CudaBackend<T>::attend_by_kernel(const Issued& issued) {
          .mask = {.first_query = cost.first_query, .sliding_window = cost.sliding_window}},
         stream());
     if (!whole) {
-        convert<A, T>(o, memory_->write<T>(issued, kOutputPart, elements), elements, stream());
+        convert_on_device<A, T>(o, memory_->write<T>(issued, kOutputPart, elements), elements, stream());
     }
 }
 
@@ -245,7 +256,7 @@ void CudaBackend<T>::backward_by_library(const Issued& issued, const AttentionWi
                                   .dv = dv},
                                  scratch + scratch_.backward_library);
     if (first) {
-        convert<T, A>(dq, dq_sum, elements, stream());
+        convert_on_device<T, A>(dq, dq_sum, elements, stream());
     } else {
         kernels::cuda::accumulate<T>(dq, dq_sum, elements, stream());
     }
@@ -284,8 +295,9 @@ void CudaBackend<T>::backward_by_kernel(const Issued& issued) {
 template <class T>
 void CudaBackend<T>::merge(const Issued& issued) {
     const std::int64_t rows = issued.operation.rows, heads = model_.query_heads, width = model_.query_width();
-    kernels::cuda::attention_merge<A, T>({.o = memory_->write<A>(issued, kOutputSum, rows * width),
-                                          .lse = memory_->write<A>(issued, kLogSumExp, rows * heads),
+    const std::int64_t before = row_in_chunk(issued), end = before + rows;
+    kernels::cuda::attention_merge<A, T>({.o = memory_->write<A>(issued, kOutputSum, end * width) + before * width,
+                                          .lse = memory_->write<A>(issued, kLogSumExp, end * heads) + before * heads,
                                           .o_part = memory_->read<T>(issued, kOutputPart, rows * width),
                                           .lse_part = memory_->read<A>(issued, kLogSumExpPart, rows * heads),
                                           .tokens = rows,
@@ -297,8 +309,8 @@ void CudaBackend<T>::merge(const Issued& issued) {
 template <class T>
 void CudaBackend<T>::finish_attention(const Issued& issued) {
     const std::int64_t elements = issued.operation.rows * model_.query_width();
-    convert<A, T>(memory_->read<A>(issued, kOutputSum, elements), memory_->write<T>(issued, kAttentionOutput, elements),
-                  elements, stream());
+    convert_on_device<A, T>(memory_->read<A>(issued, kOutputSum, elements),
+                            memory_->write<T>(issued, kAttentionOutput, elements), elements, stream());
 }
 
 template <class T>
@@ -313,16 +325,24 @@ void CudaBackend<T>::attention_delta(const Issued& issued) {
                                       stream());
 }
 
-#define OOMB_ATTENTION(T)                                            \
-    template void CudaBackend<T>::rope(const Issued&);               \
-    template void CudaBackend<T>::rope_backward(const Issued&);      \
-    template void CudaBackend<T>::attention(const Issued&);          \
-    template void CudaBackend<T>::attend_by_kernel(const Issued&);   \
-    template void CudaBackend<T>::attention_backward(const Issued&); \
-    template void CudaBackend<T>::backward_by_kernel(const Issued&); \
-    template void CudaBackend<T>::merge(const Issued&);              \
-    template void CudaBackend<T>::finish_attention(const Issued&);   \
-    template void CudaBackend<T>::attention_delta(const Issued&);    \
+#define OOMB_ATTENTION(T)                                                                                             \
+    template std::int32_t* CudaBackend<T>::frame_list(PageClass) const;                                               \
+    template void CudaBackend<T>::send_frames(const Issued&, PageClass, std::span<const std::int32_t>,                \
+                                              std::span<const std::uint8_t>, Access);                                 \
+    template paging::PageView<const T> CudaBackend<T>::view_of(PageClass, std::int64_t, std::int64_t) const;          \
+    template paging::PageView<kernels::Accumulator<T>> CudaBackend<T>::view_of(PageClass, std::int64_t, std::int64_t) \
+        const;                                                                                                        \
+    template paging::PageView<const T> CudaBackend<T>::page_view(const Issued&, std::size_t, std::int64_t,            \
+                                                                 std::int64_t, Access);                               \
+    template void CudaBackend<T>::rope(const Issued&);                                                                \
+    template void CudaBackend<T>::rope_backward(const Issued&);                                                       \
+    template void CudaBackend<T>::attention(const Issued&);                                                           \
+    template void CudaBackend<T>::attend_by_kernel(const Issued&);                                                    \
+    template void CudaBackend<T>::attention_backward(const Issued&);                                                  \
+    template void CudaBackend<T>::backward_by_kernel(const Issued&);                                                  \
+    template void CudaBackend<T>::merge(const Issued&);                                                               \
+    template void CudaBackend<T>::finish_attention(const Issued&);                                                    \
+    template void CudaBackend<T>::attention_delta(const Issued&);                                                     \
     template bool CudaBackend<T>::library_supports(const AttentionWindow&, bool);
 OOMB_ATTENTION(BFloat16)
 OOMB_ATTENTION(float)

@@ -7,7 +7,10 @@
 
 #include "kernels/cuda/convert.hpp"
 #include "kernels/cuda/cross_entropy.hpp"
+#include "kernels/cuda/hopper/attention.hpp"
+#include "kernels/cuda/hopper/walk.hpp"
 #include "kernels/cuda/optimizer.hpp"
+#include "kernels/cuda/page_selection.hpp"
 #include "kernels/cuda/qkv.hpp"
 #include "kernels/cuda/rms_norm.hpp"
 #include "runtime/core/error.hpp"
@@ -93,6 +96,17 @@ void CudaBackend<T>::check_workspaces() const {
     fits(kernels::cuda::qkv_backward_workspace_bytes<T>(rows, model_.query_heads, model_.kv_heads, model_.head_dim),
          "qkv_backward");
     fits(kernels::cuda::column_sums_workspace_bytes<T>(rows, model_.hidden), "column_sums");
+    if (step.selects()) {
+        namespace hopper = kernels::cuda::hopper;
+        const std::int64_t queries = step.pages_per_group() * hopper::kPageTokens;  // of the pages that it takes
+        const std::int64_t turns = hopper::backward_turns(queries, model_.query_heads);
+        const std::int64_t room =
+            (workspace_.library - workspace_.turns) / static_cast<std::int64_t>(sizeof(std::int32_t));
+        require(turns <= room, "attention over lists takes {} turns, {} are planned", turns, room);
+    }
+    if (step.scores_lists(step.chunks() - 1)) {
+        fits(kernels::cuda::page_scores_workspace_bytes<T>(rows, model_.kv_heads, model_.head_dim), "page_scores");
+    }
 }
 
 template <class T>

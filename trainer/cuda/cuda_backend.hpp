@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kernels/cross_entropy.hpp"
@@ -28,7 +29,7 @@ namespace oomb::trainer {
 
 struct CudaBackendOptions {
     EngineStreamsOptions streams;
-    bool plain_attention = false;  // our plain kernels instead of cuDNN; always so in fp32
+    bool plain_attention = false;  // our plain kernels instead of cuDNN and those for sm_90a; always so in fp32
     StartProgress progress;
 };
 
@@ -53,6 +54,8 @@ class CudaBackend : public Backend {
 
     void take(issue::IssuedOperation operation) override;
     void wait_idle() override;
+    std::vector<std::int32_t> page_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
+                                         issue::Ticket stored) override;
     void set_step(const StepSettings& settings) override { settings_ = settings; }
     void begin_step(std::int64_t step) override { step_mark_.emplace(step); }
     void end_step() override { step_mark_.reset(); }
@@ -120,9 +123,17 @@ class CudaBackend : public Backend {
     void merge(const Issued& issued);
     void finish_attention(const Issued& issued);
     void attention_delta(const Issued& issued);
+    // The pages of a request, their frame numbers brought to the device. Gradient pages that this operation gives birth
+    // to are marked in the workspace's first_touch.
     template <class E>
     paging::PageView<E> page_view(const Issued& issued, std::size_t request, std::int64_t tokens, std::int64_t first,
                                   schedule::Access access);
+    // The same in two: frames to the workspace's list of their class; pages in the frames of that list.
+    void send_frames(const Issued& issued, PageClass page_class, std::span<const std::int32_t> frames,
+                     std::span<const std::uint8_t> first_touch, schedule::Access access);
+    template <class E>
+    paging::PageView<E> view_of(PageClass page_class, std::int64_t tokens, std::int64_t first) const;
+    std::int32_t* frame_list(PageClass page_class) const;
     struct Window;  // K/V of a window as contiguous rows
     Window contiguous_window(const Issued& issued, std::byte* scratch);
     void attend_by_library(const Issued& issued, const AttentionWindow& window);
@@ -130,6 +141,17 @@ class CudaBackend : public Backend {
     void backward_by_library(const Issued& issued, const AttentionWindow& window);
     void backward_by_kernel(const Issued& issued);
     bool library_supports(const AttentionWindow& window, bool backward);
+
+    // listed_attention.cpp
+    void attend_to_lists(const Issued& issued);
+    void backward_of_lists(const Issued& issued);
+    const std::int32_t* send_lists(const Issued& issued);
+
+    // page_selection.cpp
+    void page_means(const Issued& issued);
+    void page_scores(const Issued& issued);
+    void select_pages(const Issued& issued);
+    void store_lists(const Issued& issued);
 
     // copies.cpp
     void load_tokens(const Issued& issued);

@@ -71,6 +71,12 @@ cudaEvent_t EngineStreams::ticket_event(int engine, issue::Ticket ticket) const 
     return tickets_[engine][std::max(ticket, held) % kTicketRing].get();
 }
 
+void EngineStreams::wait_for_ticket(Engine engine, issue::Ticket ticket) const {
+    if (ticket != 0) {
+        OOMB_CUDA(cudaEventSynchronize(ticket_event(index_of(engine), ticket)));
+    }
+}
+
 void EngineStreams::begin(const IssuedOperation& issued, const Timed& timed) {
     const Engine engine = issued.operation.engine;
     if (engine == Engine::kCompute && phase_ != issued.operation.id.phase) {

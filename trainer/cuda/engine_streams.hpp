@@ -42,6 +42,9 @@ class EngineStreams {
     void copy(device::Direction direction, std::span<const device::Copy> copies);
     void end(const issue::IssuedOperation& issued, const Done& done, const Timed& timed);
 
+    // Blocks until the engine's ticket is done; 0: at once. Throws CudaError for what failed before it.
+    void wait_for_ticket(schedule::Engine engine, issue::Ticket ticket) const;
+
     // Blocks until all that was enqueued has run and has been reported. Throws CudaError for what failed meanwhile.
     void wait_idle(const Done& done, const Timed& timed);
 

@@ -109,12 +109,25 @@ struct Dispatch {
                     return ops.select_pages(issued), true;
                 case Kind::kStoreLists:
                     return ops.store_lists(issued), true;
+                default:
+                    return false;
+            }
+        }
+        return false;
+    }
+
+    // Of a backend that measures recall.
+    template <class Ops>
+    static bool recall(Ops& ops, const issue::IssuedOperation& issued) {
+        if constexpr (requires { ops.page_recall(issued); }) {
+            using schedule::Kind;
+            switch (issued.operation.id.kind) {
                 case Kind::kPageMass:
                     return ops.page_mass(issued), true;
                 case Kind::kPageRecall:
                     return ops.page_recall(issued), true;
                 default:
-                    break;
+                    return false;
             }
         }
         return false;
@@ -148,7 +161,7 @@ struct Dispatch {
     template <class Ops>
     static void run(Ops& ops, const issue::IssuedOperation& issued) {
         require(linear(ops, issued) || pass(ops, issued) || attention(ops, issued) || selection(ops, issued) ||
-                    copy(ops, issued),
+                    recall(ops, issued) || copy(ops, issued),
                 "backend: can't carry out {}", to_text(issued.operation.id));
     }
 };

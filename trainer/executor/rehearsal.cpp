@@ -1,7 +1,9 @@
 #include "trainer/executor/rehearsal.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -23,7 +25,11 @@ constexpr std::int64_t kAlignmentElements = schedule::kRegionAlignment_bytes / 2
 class ShapeCollector : public schedule::OperationSink {
   public:
     ShapeCollector(const schedule::StepShape& step, const ParameterLayout& layout)
-        : layout_(layout), gradient_places_(layout, step.run()), shards_(optimizer_shards(step)) {
+        : page_tokens_(step.run().page_tokens),
+          list_length_(step.run().top_k),
+          layout_(layout),
+          gradient_places_(layout, step.run()),
+          shards_(optimizer_shards(step)) {
         for (std::int64_t layer = 0; layer < step.model().layers; ++layer) {
             layer_places_.push_back(layout.offset(ParameterKind::kInputNorm, layer) % kAlignmentElements);
         }
@@ -49,13 +55,17 @@ class ShapeCollector : public schedule::OperationSink {
             regions = regions * 64 + static_cast<std::int64_t>(use.region) + 1;
         }
         Shape shape = {static_cast<std::int64_t>(operation.id.kind), variant_of(operation.id), operation.rows, regions};
+        // Our kernels of the selection take any number of pages.
+        if (operation.id.kind == Kind::kPageScores || operation.id.kind == Kind::kSelectPages) {
+            return shape;
+        }
         if (const auto* gemm = std::get_if<schedule::GemmCost>(&operation.cost)) {
             shape[4] = layer_places_[operation.id.layer];
             shape[5] = gemm->m, shape[6] = gemm->n, shape[7] = gemm->k;
         } else if (const auto* attention = std::get_if<schedule::AttentionCost>(&operation.cost)) {
             shape[5] = attention->queries, shape[6] = attention->keys;
             const int causal = attention->first_key == attention->first_query ? 1 : 0;
-            shape[7] = causal + (attention->sliding_window > 0 ? 2 : 0);
+            shape[7] = causal + (attention->sliding_window > 0 ? 2 : 0) + (attention->listed ? 4 : 0);
         } else if (const auto* pass = std::get_if<schedule::ElementwiseCost>(&operation.cost)) {
             shape[5] = pass->bytes;
         }
@@ -105,11 +115,27 @@ class ShapeCollector : public schedule::OperationSink {
             if (request.use == PageUse::kAccumulate) {
                 grant.first_touch.assign(grant.frames.size(), 1);
             }
+            if (request.listed) {
+                issued.lists = lists_over(request.pages.count, schedule::divide_up(operation.rows, page_tokens_));
+            }
             issued.grants.push_back(std::move(grant));
         }
         operations_.push_back(std::move(issued));
     }
 
+    // Lists that between them name each of the pages.
+    std::shared_ptr<const issue::PageLists> lists_over(std::int64_t pages, std::int64_t query_pages) const {
+        std::vector<std::int32_t> lists(query_pages * list_length_);
+        for (std::int64_t i = 0; i < query_pages; ++i) {
+            const auto list = lists.begin() + i * list_length_;
+            std::iota(list, list + list_length_,
+                      static_cast<std::int32_t>(std::min(i * list_length_, pages - list_length_)));
+        }
+        return std::make_shared<const issue::PageLists>(
+            issue::checked_lists(std::move(lists), 0, 0, query_pages, list_length_, pages));
+    }
+
+    const std::int64_t page_tokens_, list_length_;
     const ParameterLayout& layout_;
     const GradientPlaces gradient_places_;
     const schedule::OptimizerShards shards_;

@@ -44,19 +44,20 @@ void launch_forward(ForwardKernel kernel, const ForwardOperands& op, cudaStream_
         case ForwardKernel::kSimple:
             return launch_simple<kHeadDim>(op, stream);
         case ForwardKernel::kSpecialised:
-            return launch_specialised<kHeadDim, false>(op, stream);
-        case ForwardKernel::kTurns:
-            return launch_specialised<kHeadDim, true>(op, stream);
+            return launch_specialised<kHeadDim>(op, stream);
     }
 }
 
 template <int kHeadDim>
 void launch_backward(BackwardKernel kernel, const BackwardOperands& op, cudaStream_t stream) {
+    if (op.turns != nullptr) {
+        return launch_backward<kHeadDim, BackwardStep::kOrdered>(op, stream);
+    }
     switch (kernel) {
-        case BackwardKernel::kTileByTile:
-            return launch_backward<kHeadDim, false>(op, stream);
-        case BackwardKernel::kAhead:
-            return launch_backward<kHeadDim, true>(op, stream);
+        case BackwardKernel::kSimple:
+            return launch_backward<kHeadDim, BackwardStep::kSimple>(op, stream);
+        case BackwardKernel::kSpecialised:
+            return launch_backward<kHeadDim, BackwardStep::kSpecialised>(op, stream);
     }
 }
 
@@ -96,6 +97,10 @@ bool takes(const AttentionBackward<BFloat16>& args) {
            args.d_kv.page_tokens == args.kv.page_tokens;
 }
 
+std::int64_t backward_turns(std::int64_t tokens, std::int64_t query_heads) {
+    return turns_of(tokens, query_heads) + 1;
+}
+
 void attention_backward(const AttentionBackward<BFloat16>& args, const BackwardOptions& options, cudaStream_t stream) {
     require_heads(kBackwardName, args.query_heads, args.kv.kv_heads);
     if (!takes(args)) {
@@ -104,6 +109,9 @@ void attention_backward(const AttentionBackward<BFloat16>& args, const BackwardO
         }
         return cuda::attention_backward(args, stream);
     }
+    const bool ordered_lists = options.turns != nullptr && options.readers.offsets != nullptr;
+    require(!ordered_lists || options.lists.pages != nullptr,
+            "{}: an ordered dq over lists of pages wants the lists beside their readers", kBackwardName);
     const char* same = "that of the K/V window";
     require_operand(args.d_kv.kv_heads == args.kv.kv_heads, kBackwardName, "d_kv.kv_heads", args.d_kv.kv_heads, same);
     require_operand(args.d_kv.head_dim == args.kv.head_dim, kBackwardName, "d_kv.head_dim", args.d_kv.head_dim, same);
@@ -111,6 +119,8 @@ void attention_backward(const AttentionBackward<BFloat16>& args, const BackwardO
     BackwardOperands op;
     op.args = args;
     op.readers = options.readers;
+    op.lists = options.lists;
+    op.turns = options.turns;
     op.scale = static_cast<float>(args.scale);
     op.scale_log2 = static_cast<float>(args.scale * kLog2E);
     op.pages = page_maps(args.kv);

@@ -11,11 +11,10 @@
 
 namespace oomb::kernels::cuda::hopper {
 
-// Steps of one kernel, side by side for measurements; they sum in the same order.
+// Two steps of one kernel, to measure what the second is worth; they sum in the same order.
 enum class ForwardKernel {
     kSimple,       // every warpgroup waits for its products; one thread of the block loads
     kSpecialised,  // a producer warp; the products of one page run under the softmax of the next
-    kTurns,        // and warpgroups take turns at the tensor cores, so that one's softmax runs under another's products
 };
 
 // A query page, 128 queries counted from the call's first, reads these pages alone, of those its mask lets it see.
@@ -26,7 +25,7 @@ struct PageLists {
 };
 
 struct ForwardOptions {
-    ForwardKernel kernel = ForwardKernel::kTurns;
+    ForwardKernel kernel = ForwardKernel::kSpecialised;
     PageLists lists = {};  // if given; else every query reads the whole window
     bool merge = false;    // o_part and lse_part hold the result over other keys; they become that over both
 };
@@ -44,18 +43,26 @@ struct PageReaders {
 };
 
 enum class BackwardKernel {
-    kTileByTile,  // all of a tile is done before the next one's products begin
-    kAhead,       // dq of a tile goes out under the scores of the next
+    kSimple,       // all of a tile is done before the next one's products begin
+    kSpecialised,  // dq of a tile goes out under the scores of the next, by warps of its own
 };
 struct BackwardOptions {
-    BackwardKernel kernel = BackwardKernel::kAhead;
+    BackwardKernel kernel = BackwardKernel::kSpecialised;
     PageReaders readers = {};  // if given; else every page is read by all queries
+    // Room for backward_turns() numbers, whatever they hold. If given, dq has the same bits every time: pages add to a
+    // query in ascending order, whatever `kernel` says as kSpecialised does. `lists` are then those that `readers` turn
+    // about, if there are any.
+    std::int32_t* turns = nullptr;
+    PageLists lists = {};
 };
 
 bool takes(const AttentionBackward<BFloat16>& args);
 
-// dk and dv have the same bits every time. dq does not: blocks, each with a page, add to it in the order they come.
-// Throws InternalError if there are readers and takes() refuses.
+std::int64_t backward_turns(std::int64_t tokens, std::int64_t query_heads);
+
+// dk and dv have the same bits every time. dq has not unless turns are given: blocks, each with a page, add to it in
+// the order they come. Throws InternalError if there are readers and takes() refuses, or turns and readers but no
+// lists.
 void attention_backward(const AttentionBackward<BFloat16>& args, const BackwardOptions& options, cudaStream_t stream);
 
 }  // namespace oomb::kernels::cuda::hopper

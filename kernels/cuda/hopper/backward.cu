@@ -1,189 +1,116 @@
 // The backward kernel: a producer warp and two warpgroups that multiply. Per tile of queries, with K and V of the page
 // in shared memory: s = K q^T, dp = V d_o^T, dv += p d_o, dk += ds q, dq = ds^T K.
-#include "kernels/cuda/hopper/backward.cuh"
+#include "kernels/cuda/hopper/backward_produce.cuh"
 
 namespace oomb::kernels::cuda::hopper {
 namespace {
 
-constexpr int kProducerRegisters = 24;
-constexpr int kConsumerRegisters = 240;
+constexpr bool is_specialised(BackwardStep step) {
+    return step != BackwardStep::kSimple;
+}
+
+// Registers of a thread after roles are known: 64,512 in all, in steps of 8.
+template <int kHeadDim>
+constexpr int kProducerRegisters = kHeadDim == 128 ? 24 : 40;
+template <int kHeadDim>
+constexpr int kConsumerRegisters = kHeadDim == 128 ? 240 : 232;
 
 // Named barriers: of both consumers, and of each.
 constexpr int kBothConsumers = 1;
 constexpr int kOneConsumer = 2;
 
-struct PagePlace {
-    std::int32_t page;
-    int kv_head;
-    __device__ explicit PagePlace(const AttentionBackward<BFloat16>& args)
-        : page(static_cast<std::int32_t>(blockIdx.x / static_cast<unsigned>(args.kv.kv_heads))),
-          kv_head(static_cast<int>(blockIdx.x % static_cast<unsigned>(args.kv.kv_heads))) {}
-};
+template <int kHeadDim, BackwardStep kStep>
+using SharedOf = BackwardShared<kHeadDim, is_specialised(kStep) && kHeadDim == 128 ? 2 : 1>;
 
-// What a lane of the producer knows of a tile: of every 32nd query. All lanes call.
-template <int kHeadDim>
-struct LaneQueries {
-    static constexpr int kCount = kQueries<kHeadDim> / kWarp;
-    std::uint32_t span[kCount];
-    float lse[kCount], delta[kCount];
-
-    // False if no query of the tile sees a key of the page.
-    __device__ bool find(const AttentionBackward<BFloat16>& args, std::int32_t page, std::int64_t first_query) {
-        bool any = false;
-#pragma unroll
-        for (int j = 0; j < kCount; ++j) {
-            const std::int64_t query = first_query + threadIdx.x % kWarp + j * kWarp;
-            span[j] = query < args.tokens ? page_span(keys_seen(args.mask, args.kv, query), page) : 0;
-            any = any || span[j] != 0;
-        }
-        return __any_sync(kWholeWarp, any);
-    }
-    __device__ void read(const AttentionBackward<BFloat16>& args, int head, std::int64_t first_query) {
-#pragma unroll
-        for (int j = 0; j < kCount; ++j) {
-            const std::int64_t row = (first_query + threadIdx.x % kWarp + j * kWarp) * args.query_heads + head;
-            lse[j] = span[j] != 0 ? args.lse[row] : 0.0F;
-            delta[j] = span[j] != 0 ? args.delta[row] : 0.0F;
-        }
-    }
-    __device__ void write(TileRows<kHeadDim>& rows, int head, std::int64_t first_query) const {
-        constexpr float kLog2E = 1.44269504088896340736F;
-        bool whole = true;
-#pragma unroll
-        for (int j = 0; j < kCount; ++j) {
-            const int i = static_cast<int>(threadIdx.x) % kWarp + j * kWarp;
-            const bool sees = span[j] != 0 && lse[j] != -INFINITY;  // -inf: the query sees nothing at all
-            rows.lse_log2[i] = sees ? lse[j] * kLog2E : 0.0F;
-            rows.delta[i] = sees ? delta[j] : 0.0F;
-            rows.span[i] = sees ? span[j] : 0;
-            whole = whole && sees && span[j] == kWholePage;
-        }
-        whole = __all_sync(kWholeWarp, whole);
-        if (threadIdx.x % kWarp == 0) {
-            rows.first_query = static_cast<int>(first_query);
-            rows.head = head;
-            rows.masked = !whole;
-        }
-    }
-};
-
-// All lanes of one warp.
-template <int kHeadDim>
-__device__ void produce(BackwardShared<kHeadDim>& shared, const BackwardOperands& op, const PagePlace& place) {
-    using Shared = BackwardShared<kHeadDim>;
-    const AttentionBackward<BFloat16>& args = op.args;
-    const int lane = threadIdx.x % kWarp;
-    if (lane == 0) {
-        const bool last = place.page == (args.kv.tokens - 1) / kPageTokens;
-        const std::int32_t frame = args.kv.frames[place.page];
-        shared.kv_full.arrive_expecting(2 * Shared::kPageBytes);
-        load_page_tile<kHeadDim>(shared.k, last ? op.pages.last_k : op.pages.k, place.kv_head, frame, shared.kv_full);
-        load_page_tile<kHeadDim>(shared.v, last ? op.pages.last_v : op.pages.v, place.kv_head, frame, shared.kv_full);
-    }
-    const ReaderWalk<kHeadDim> walk(op, place.page);
-    const int group = static_cast<int>(args.query_heads) / static_cast<int>(args.kv.kv_heads);
-    RingPlace<Shared::kStages> ring;
-    for (int head = place.kv_head * group; head < (place.kv_head + 1) * group; ++head) {
-        for (std::int64_t i = 0; i < walk.count; ++i) {
-            const std::int64_t first_query = walk.first_query(i);
-            LaneQueries<kHeadDim> queries;
-            if (!queries.find(args, place.page, first_query)) {
-                continue;
-            }
-            queries.read(args, head, first_query);  // on its way while the stage is not free yet
-            MemoryBarrier& full = shared.full[ring.stage];
-            shared.empty[ring.stage].wait(ring.parity ^ 1);
-            if (lane == 0) {
-                full.expect(2 * Shared::kTileBytes);
-                load_rows_tile<kHeadDim, kQueries<kHeadDim>>(shared.q[ring.stage], op.q, head, first_query, full);
-                load_rows_tile<kHeadDim, kQueries<kHeadDim>>(shared.d_o[ring.stage], op.d_o, head, first_query, full);
-            }
-            queries.write(shared.rows[ring.stage], head, first_query);
-            full.arrive();
-            ring.advance();
-        }
-    }
-    shared.empty[ring.stage].wait(ring.parity ^ 1);
-    if (lane == 0) {
-        shared.rows[ring.stage].head = -1;
-    }
-    shared.full[ring.stage].arrive();
-}
-
-// One warpgroup of those that multiply. kAhead: the scores of the next tile are begun before the last products of this
-// one are waited for, so that dq goes out under them.
-template <int kHeadDim, bool kAhead>
+// One warpgroup of those that multiply. kSpecialised: dq of a tile goes to a writer while the scores of the next are under
+// way; else it is added before they begin.
+template <int kHeadDim, BackwardStep kStep>
 struct Consumer {
     static constexpr int kTile = kQueries<kHeadDim>;
-    using Ring = RingPlace<BackwardShared<kHeadDim>::kStages>;
-    BackwardShared<kHeadDim>& shared;
+    static constexpr bool kSpecialised = is_specialised(kStep);
+    static constexpr int kParts = SharedOf<kHeadDim, kStep>::kPartsAtOnce;
+    SharedOf<kHeadDim, kStep>& shared;
     const BackwardOperands& op;
     int index;
+    int tiles = 0;  // done; it tells the place in all rings of two
     float dk[kHeadDim / 2] = {};
     float dv[kHeadDim / 2] = {};
 
     __device__ std::uint32_t own_keys() const { return index * kTileRows * kRowBytes; }
 
-    // Whether there is a tile at this place of the ring; waits until it is known.
-    __device__ bool await_tile(const Ring& ring) {
-        shared.full[ring.stage].wait(ring.parity);
-        return shared.rows[ring.stage].head >= 0;
+    // Whether there is a tile of this number; waits until it is known.
+    __device__ bool await_tile(int number) {
+        shared.full[number % 2].wait(number / 2 % 2);
+        return shared.rows[number % 2].head >= 0;
     }
     __device__ void begin_scores(float (&s)[kTile / 2], int stage) {
         multiply_rows<kHeadDim, kPageTokens, kTile>(s, shared_address(shared.k) + own_keys(),
                                                     shared_address(shared.q[stage]));
     }
 
-    // Sums up what the tile of `stage` gives; `ds_tile` is one of two buffers, in turn. kAhead: `s` has its scores, and
-    // gets those of the tile at `next`; whether there is one.
-    __device__ bool take(int stage, const Ring& next, std::uint8_t* ds_tile, float (&s)[kTile / 2]) {
+    // Sums up what the next tile gives. kSpecialised: `s` has its scores, and gets those of the tile after it; whether
+    // there is one.
+    __device__ bool take(float (&s)[kTile / 2]) {
+        const int stage = tiles % 2;
+        std::uint8_t* const ds_tile = shared.ds[stage];
         const TileRows<kHeadDim>& rows = shared.rows[stage];
         const std::uint32_t q = shared_address(shared.q[stage]), d_o = shared_address(shared.d_o[stage]);
         float dp[kTile / 2];
         std::uint32_t p[kTile / kDepth][4], ds[kTile / kDepth][4];
-        if constexpr (!kAhead) {
+        if constexpr (!kSpecialised) {
             begin_scores(s, stage);
         }
         multiply_rows<kHeadDim, kPageTokens, kTile>(dp, shared_address(shared.v) + own_keys(), d_o);
-        if constexpr (!kAhead) {
+        if constexpr (!kSpecialised) {
             wait_products<1>(s);
         }
-        weigh<kHeadDim>(s, rows, op.scale_log2, index * kTileRows);
+        const bool masked = kTile == 64 && rows.masked;  // else there is no register for it
+        const auto weigh_step = [&](int step) {
+            weigh(s + 8 * step, step, rows, kTile == 64 ? masked : rows.masked, op.scale_log2, index * kTileRows);
+        };
+        const auto differentiate_step = [&](int step) { differentiate(dp + 8 * step, s + 8 * step, step, rows); };
         if constexpr (kTile == 64) {
-            pack(p, s);
-            add_product<kHeadDim, kTile>(dv, p, d_o);
+            add_product<kHeadDim, kTile>(dv, p, d_o, [&](int step) {
+                weigh_step(step);
+                pack(p[step], s + 8 * step);
+            });
             wait_products<1>(dp);
-            differentiate<kHeadDim>(dp, s, rows);
+            add_product<kHeadDim, kTile>(dk, ds, q, [&](int step) {
+                differentiate_step(step);
+                pack(ds[step], dp + 8 * step);
+            });
+            store_keys(ds_tile, ds, index * kTileRows);
         } else {  // scores, dp and packed weights side by side would be more registers than there are
+            for_steps<kTile / kDepth>(weigh_step);
             wait_products<0>(dp);
-            differentiate<kHeadDim>(dp, s, rows);
+            for_steps<kTile / kDepth>(differentiate_step);
             pack(p, s);
             add_product<kHeadDim, kTile>(dv, p, d_o);
+            pack(ds, dp);
+            store_keys(ds_tile, ds, index * kTileRows);
+            add_product<kHeadDim, kTile>(dk, ds, q);
         }
-        pack(ds, dp);
-        store_keys(ds_tile, ds, index * kTileRows);
         fence_for_async_reads();
-        if (threadIdx.x % kWarpgroup == 0) {
+        if (!kSpecialised && threadIdx.x % kWarpgroup == 0) {
             wait_bulk_read();  // of the last tile's dq
         }
         wait_at(kBothConsumers, kConsumerThreads);
-        add_product<kHeadDim, kTile>(dk, ds, q);
         float dq[kTileRows / 2];
         multiply_keys(dq, shared_address(ds_tile));
         wait_products<1>(dk, dv, p, ds);
-        const int first_query = rows.first_query, head = rows.head;
+        const DqPart part{rows.first_query, rows.head, rows.turn};
         __syncwarp();
         release(shared.empty[stage]);
-        if constexpr (kAhead) {
-            const bool more = await_tile(next);
+        if constexpr (kSpecialised) {
+            const bool more = await_tile(tiles + 1);
             wait_products<0>(dq);
-            begin_scores(s, next.stage);  // of no use if there is no more; ptxas serialises products begun in a branch
-            add_queries(dq, first_query, head);
+            begin_scores(s, 1 - stage);  // of no use if there is no more; ptxas serialises products begun in a branch
+            send(dq, part);
             wait_products<0>(s);
             return more;
         } else {
             wait_products<0>(dq);
-            add_queries(dq, first_query, head);
+            send(dq, part);
             return true;
         }
     }
@@ -202,48 +129,54 @@ struct Consumer {
         end_products();
     }
 
-    __device__ void add_queries(const float (&dq)[kTileRows / 2], int first_query, int head) {
-        std::uint8_t* const staged = shared.dq[index];
-        store_queries(staged, dq, op.scale);
-        fence_for_async_reads();
-        wait_at(kOneConsumer + index, kWarpgroup);
-        if (threadIdx.x % kWarpgroup == 0) {
-            const int column = kTile == 128 ? 0 : index * kTileRows;
-            const int row = first_query + (kTile == 128 ? index * kTileRows : 0);
-            constexpr int kBoxFloats = kRowBytes / sizeof(float);
-            for (int box = 0; box < kTileRows / kBoxFloats; ++box) {
-                add_rows(op.dq, column + box * kBoxFloats, head, row, staged + box * kTileRows * kRowBytes);
+    // Stages dq of a tile and sees that it is added.
+    __device__ void send(const float (&dq)[kTileRows / 2], const DqPart& part) {
+        if constexpr (kSpecialised) {
+            await_room();  // its loop also keeps the assembler from doing what follows among the products just begun
+            store_queries(shared.dq[index][tiles % kParts], dq, op.scale);
+            hand_over(part);
+        } else {
+            store_queries(shared.dq[index][0], dq, op.scale);
+            fence_for_async_reads();
+            wait_at(kOneConsumer + index, kWarpgroup);
+            if (threadIdx.x % kWarpgroup == 0) {
+                add_part<kHeadDim>(op, index, part.first_query, part.head, shared.dq[index][0]);
+                commit_bulk();
             }
-            commit_bulk();
         }
     }
+    __device__ void await_room() { shared.part_empty[index][tiles % kParts].wait(1 - tiles / kParts % 2); }
+    __device__ void hand_over(const DqPart& part) {
+        if (threadIdx.x % kWarpgroup == 0) {
+            shared.part[index][tiles % kParts] = part;
+        }
+        fence_for_async_reads();
+        __syncwarp();
+        release(shared.part_full[index][tiles % kParts]);
+    }
 
-    // Returns how many tiles there were.
-    __device__ int take_all() {
-        Ring ring;
-        int tiles = 0;
-        if constexpr (kAhead) {
-            bool more = await_tile(ring);
-            float s[kTile / 2];
-            begin_scores(s, ring.stage);
+    // No product is under way from one round of a loop to the next, or ptxas would run all of them one by one.
+    __device__ void take_all() {
+        float s[kTile / 2];
+        if constexpr (kSpecialised) {
+            bool more = await_tile(0);
+            begin_scores(s, 0);
             wait_products<0>(s);
             for (; more; ++tiles) {
-                const int stage = ring.stage;
-                ring.advance();
-                more = take(stage, ring, shared.ds[tiles % 2], s);
+                more = take(s);
             }
         } else {
-            for (; await_tile(ring); ++tiles, ring.advance()) {
-                float s[kTile / 2];
-                take(ring.stage, ring, shared.ds[tiles % 2], s);
+            for (; await_tile(tiles); ++tiles) {
+                take(s);
             }
         }
-        return tiles;
     }
 
-    __device__ void run(const PagePlace& place) {
+    __device__ void run() {
         shared.kv_full.wait(0);
-        const int tiles = take_all();
+        take_all();
+        const PagePlace place(op.args,
+                              kStep == BackwardStep::kOrdered ? static_cast<unsigned>(shared.block) : blockIdx.x);
         const auto* first_touch = op.args.first_touch;
         const bool fresh = first_touch != nullptr && first_touch[place.page] != 0;
         if (fresh || tiles > 0) {
@@ -251,54 +184,78 @@ struct Consumer {
             write_keys<kHeadDim>(op.args.d_kv.k_slab, op, place.page, place.kv_head, first_key, fresh, dk, op.scale);
             write_keys<kHeadDim>(op.args.d_kv.v_slab, op, place.page, place.kv_head, first_key, fresh, dv, 1.0F);
         }
-        if (threadIdx.x % kWarpgroup == 0) {
+        if constexpr (kSpecialised) {
+            await_room();
+            hand_over({0, -1, 0});
+        } else if (threadIdx.x % kWarpgroup == 0) {
             wait_bulk();
         }
     }
 };
 
-template <int kHeadDim, bool kAhead>
+template <int kHeadDim, BackwardStep kStep>
 __global__ void __launch_bounds__((kConsumers + 1) * kWarpgroup, 1)
     kernel(const __grid_constant__ BackwardOperands op) {
-    auto& shared = shared_memory<BackwardShared<kHeadDim>>();
+    constexpr bool kOrdered = kStep == BackwardStep::kOrdered;
+    auto& shared = shared_memory<SharedOf<kHeadDim, kStep>>();
     if (threadIdx.x == 0) {
         shared.kv_full.init(1);
         for (int i = 0; i < shared.kStages; ++i) {
             shared.full[i].init(kWarp);
             shared.empty[i].init(kConsumerThreads / kWarp);
         }
+        for (int i = 0; i < kConsumers * shared.kPartsAtOnce; ++i) {
+            shared.part_full[i % kConsumers][i / kConsumers].init(kWarpgroup / kWarp);
+            shared.part_empty[i % kConsumers][i / kConsumers].init(1);
+        }
         fence_initialised();
+        if (kOrdered) {
+            shared.block = begun_before(op.turns + turns_of(op.args.tokens, op.args.query_heads));
+        }
     }
     __syncthreads();
-    const PagePlace place(op.args);
+    const auto place = [&] { return PagePlace(op.args, kOrdered ? static_cast<unsigned>(shared.block) : blockIdx.x); };
     const int warpgroup = warpgroup_index();
     if (warpgroup == 0) {
-        give_up_registers<kProducerRegisters>();
-        if (threadIdx.x < kWarp) {
-            produce<kHeadDim>(shared, op, place);
+        give_up_registers<kProducerRegisters<kHeadDim>>();
+        // Known to be the same in a warp: else what a role holds for all its threads would take registers of each.
+        const int warp = __shfl_sync(kWholeWarp, static_cast<int>(threadIdx.x) / kWarp, 0);
+        if (warp == 0) {
+            produce<kHeadDim, kOrdered>(shared, op, place());
+        } else if (is_specialised(kStep) && warp <= kConsumers && threadIdx.x % kWarp == 0) {
+            write_parts<kHeadDim, kOrdered>(shared, op, warp - 1);
         }
     } else {
-        take_registers<kConsumerRegisters>();
-        Consumer<kHeadDim, kAhead>{shared, op, warpgroup - 1}.run(place);
+        take_registers<kConsumerRegisters<kHeadDim>>();
+        Consumer<kHeadDim, kStep>{shared, op, warpgroup - 1}.run();
     }
 }
 
 }  // namespace
 
-template <int kHeadDim, bool kAhead>
+template <int kHeadDim, BackwardStep kStep>
 void launch_backward(const BackwardOperands& operands, cudaStream_t stream) {
     BackwardOperands op = operands;
     const AttentionBackward<BFloat16>& args = op.args;
     op.q = rows_map(args.q, args.tokens, args.query_heads, kHeadDim, kQueries<kHeadDim>);
     op.d_o = rows_map(args.d_o, args.tokens, args.query_heads, kHeadDim, kQueries<kHeadDim>);
     op.dq = rows_map<float>(args.dq, args.tokens, args.query_heads, kHeadDim, kTileRows);
+    if (kStep == BackwardStep::kOrdered) {
+        const std::int64_t turns = backward_turns(args.tokens, args.query_heads);
+        const cudaError_t cleared =
+            cudaMemsetAsync(op.turns, 0, static_cast<std::size_t>(turns) * sizeof(*op.turns), stream);
+        require_operand(cleared == cudaSuccess, kBackwardName, "turns", turns, "numbers of device memory");
+    }
     const std::int64_t pages = (args.kv.tokens + kPageTokens - 1) / kPageTokens;
-    launch_blocks<BackwardShared<kHeadDim>>(kernel<kHeadDim, kAhead>, pages * args.kv.kv_heads,
-                                            (kConsumers + 1) * kWarpgroup, op, kBackwardName, stream);
+    launch_blocks<SharedOf<kHeadDim, kStep>>(kernel<kHeadDim, kStep>, pages * args.kv.kv_heads,
+                                             (kConsumers + 1) * kWarpgroup, op, kBackwardName, stream);
 }
-template void launch_backward<64, false>(const BackwardOperands&, cudaStream_t);
-template void launch_backward<64, true>(const BackwardOperands&, cudaStream_t);
-template void launch_backward<128, false>(const BackwardOperands&, cudaStream_t);
-template void launch_backward<128, true>(const BackwardOperands&, cudaStream_t);
+#define OOMB_BACKWARD(head_dim)                                                                                 \
+    template void launch_backward<head_dim, BackwardStep::kSimple>(const BackwardOperands&, cudaStream_t);      \
+    template void launch_backward<head_dim, BackwardStep::kSpecialised>(const BackwardOperands&, cudaStream_t); \
+    template void launch_backward<head_dim, BackwardStep::kOrdered>(const BackwardOperands&, cudaStream_t)
+OOMB_BACKWARD(64);
+OOMB_BACKWARD(128);
+#undef OOMB_BACKWARD
 
 }  // namespace oomb::kernels::cuda::hopper

@@ -51,14 +51,25 @@ __device__ void load_page_tile(std::uint8_t* to, const CUtensorMap& map, int kv_
     }
 }
 
+// The operand of one step of a product, of accumulators in their order.
+__device__ inline void pack(std::uint32_t (&packed)[4], const float* values) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        packed[j] = pack(values[2 * j], values[2 * j + 1]);
+    }
+}
 template <int kSteps>
 __device__ void pack(std::uint32_t (&packed)[kSteps][4], const float (&values)[kSteps * 8]) {
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
+        pack(packed[step], values + 8 * step);
+    }
+}
+template <int kSteps, class Step>
+__device__ void for_steps(const Step& take) {
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            packed[step][j] = pack(values[8 * step + 2 * j], values[8 * step + 2 * j + 1]);
-        }
+    for (int step = 0; step < kSteps; ++step) {
+        take(step);
     }
 }
 

@@ -36,11 +36,21 @@ __device__ inline std::uint32_t pack(float low, float high) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
     return both;
 }
+// 16 x 16 of 16 bits, laid over a warp as the operand of a product, to shared memory: lanes 0 to 15 give the rows' left
+// 8, the others their right 8, each on 16 bytes. All lanes call.
+__device__ inline void store_matrices(void* row, const std::uint32_t (&values)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
+                 "r"(values[0]), "r"(values[1]), "r"(values[2]), "r"(values[3])
+                 : "memory");
+}
+constexpr std::size_t kMostSharedBytes = 232'448;  // that a block of sm_90 may have
+
 // One block to a multiprocessor, `items` of them.
 template <class Shared, class Operands>
 void launch_blocks(void (*kernel)(Operands), std::int64_t items, int threads, const Operands& op, const char* name,
                    cudaStream_t stream) {
     constexpr std::size_t kBytes = kSharedBytes<Shared>;
+    static_assert(kBytes <= kMostSharedBytes);
     const cudaError_t room =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kBytes));
     require_operand(room == cudaSuccess, name, "shared memory of a block in bytes", kBytes,

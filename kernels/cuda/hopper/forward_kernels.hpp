@@ -18,7 +18,7 @@ struct ForwardOperands {
 template <int kHeadDim>
 void launch_simple(const ForwardOperands& op, cudaStream_t stream);
 // Queries of a tile are 128 or, where head_dim is 64 and no lists hold tiles to a page, 192.
-template <int kHeadDim, bool kTurns>
+template <int kHeadDim>
 void launch_specialised(const ForwardOperands& op, cudaStream_t stream);
 
 constexpr const char* kForwardName = "hopper::attention_forward";

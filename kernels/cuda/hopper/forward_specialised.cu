@@ -14,30 +14,6 @@ constexpr int kConsumerRegisters = kConsumers == 2 ? 240 : 160;
 template <int kHeadDim, int kConsumers>
 using Shared = ForwardShared<kHeadDim, kConsumers * kTileRows>;
 
-// Warpgroups have the tensor cores in turn: one begins its products when the one before it has begun its own. Named
-// barrier 1 + i is that of warpgroup i: it waits, and the one before it arrives.
-template <int kConsumers, bool kTurns>
-struct Turns {
-    int consumer;
-
-    __device__ explicit Turns(int index) : consumer(index) {
-        if (kTurns && index == kConsumers - 1) {
-            arrive_at(1, 2 * kWarpgroup);
-        }
-    }
-    __device__ void begin() const {
-        if (kTurns) {
-            wait_at(1 + consumer, 2 * kWarpgroup);
-        }
-    }
-    __device__ void end(bool last) const {
-        const bool nobody_waits = last && consumer == kConsumers - 1;
-        if (kTurns && !nobody_waits) {
-            arrive_at(1 + (consumer + 1) % kConsumers, 2 * kWarpgroup);
-        }
-    }
-};
-
 // One lane loads; the frame of the next page is read while the ring is full.
 template <int kHeadDim, int kConsumers>
 __device__ void produce(Shared<kHeadDim, kConsumers>& shared, const ForwardOperands& op, const TilePlace& place,
@@ -71,7 +47,7 @@ __device__ void produce(Shared<kHeadDim, kConsumers>& shared, const ForwardOpera
 }
 
 // Products of page i and softmax of page i overlap with the values of page i - 1. `s`: scores, then weights of page i.
-template <int kHeadDim, int kConsumers, bool kTurns>
+template <int kHeadDim, int kConsumers>
 __device__ void consume(Shared<kHeadDim, kConsumers>& shared, const ForwardOperands& op, const TilePlace& place,
                         const Walk& walk, int consumer) {
     constexpr int kRows = kConsumers * kTileRows;
@@ -82,7 +58,6 @@ __device__ void consume(Shared<kHeadDim, kConsumers>& shared, const ForwardOpera
     float o[kHeadDim / 2] = {};
     OnlineSoftmax softmax;
     if (walk.count > 0) {
-        const Turns<kConsumers, kTurns> turns(consumer);
         RingPlace<Shared<kHeadDim, kConsumers>::kStages> keys, values;
         float s[kScores], rescale[2];
         std::uint32_t weights[kWeightSteps][4];
@@ -94,9 +69,7 @@ __device__ void consume(Shared<kHeadDim, kConsumers>& shared, const ForwardOpera
         };
         shared.q_full.wait(0);
         await_keys(0);
-        turns.begin();
         multiply_keys<kHeadDim, kRows>(s, q, shared_address(shared.k[0]));
-        turns.end(walk.count == 1);
         wait_products<0>(s);
         release(shared.k_empty[0]);
         keys.advance();
@@ -108,11 +81,9 @@ __device__ void consume(Shared<kHeadDim, kConsumers>& shared, const ForwardOpera
         await_keys(1);
         for (std::int32_t i = 1; i < walk.count; ++i, values.advance()) {
             page = walk.page(i);
-            turns.begin();
             multiply_keys<kHeadDim, kRows>(s, q, shared_address(shared.k[keys.stage]));
             shared.v_full[values.stage].wait(values.parity);
             multiply_values<kHeadDim>(o, weights, shared_address(shared.v[values.stage]));
-            turns.end(i + 1 == walk.count);
             wait_products<1>(s);
             release(shared.k_empty[keys.stage]);
             keys.advance();
@@ -134,7 +105,7 @@ __device__ void consume(Shared<kHeadDim, kConsumers>& shared, const ForwardOpera
     write_rows<kHeadDim>(op, place.head, first_row, o, softmax);
 }
 
-template <int kHeadDim, int kConsumers, bool kTurns>
+template <int kHeadDim, int kConsumers>
 __global__ void __launch_bounds__((kConsumers + 1) * kWarpgroup, 1) kernel(const __grid_constant__ ForwardOperands op) {
     auto& shared = shared_memory<Shared<kHeadDim, kConsumers>>();
     if (threadIdx.x == 0) {
@@ -158,30 +129,28 @@ __global__ void __launch_bounds__((kConsumers + 1) * kWarpgroup, 1) kernel(const
     } else {
         take_registers<kConsumerRegisters<kConsumers>>();
         const TilePlace place(op.args, kConsumers * kTileRows);
-        consume<kHeadDim, kConsumers, kTurns>(shared, op, place, Walk(op, place.first_query, kConsumers * kTileRows),
-                                              warpgroup - 1);
+        consume<kHeadDim, kConsumers>(shared, op, place, Walk(op, place.first_query, kConsumers * kTileRows),
+                                      warpgroup - 1);
     }
 }
 
-template <int kHeadDim, int kConsumers, bool kTurns>
+template <int kHeadDim, int kConsumers>
 void launch(const ForwardOperands& op, cudaStream_t stream) {
-    launch_tiles<Shared<kHeadDim, kConsumers>>(kernel<kHeadDim, kConsumers, kTurns>, kConsumers * kTileRows,
+    launch_tiles<Shared<kHeadDim, kConsumers>>(kernel<kHeadDim, kConsumers>, kConsumers * kTileRows,
                                                (kConsumers + 1) * kWarpgroup, op, stream);
 }
 
 }  // namespace
 
-template <int kHeadDim, bool kTurns>
+template <int kHeadDim>
 void launch_specialised(const ForwardOperands& op, cudaStream_t stream) {
     if (kHeadDim == 64 && op.lists.pages == nullptr) {
-        launch<kHeadDim, kHeadDim == 64 ? 3 : 2, kTurns>(op, stream);
+        launch<kHeadDim, kHeadDim == 64 ? 3 : 2>(op, stream);
     } else {
-        launch<kHeadDim, 2, kTurns>(op, stream);
+        launch<kHeadDim, 2>(op, stream);
     }
 }
-template void launch_specialised<64, false>(const ForwardOperands&, cudaStream_t);
-template void launch_specialised<64, true>(const ForwardOperands&, cudaStream_t);
-template void launch_specialised<128, false>(const ForwardOperands&, cudaStream_t);
-template void launch_specialised<128, true>(const ForwardOperands&, cudaStream_t);
+template void launch_specialised<64>(const ForwardOperands&, cudaStream_t);
+template void launch_specialised<128>(const ForwardOperands&, cudaStream_t);
 
 }  // namespace oomb::kernels::cuda::hopper

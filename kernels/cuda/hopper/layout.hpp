@@ -38,23 +38,24 @@ constexpr std::uint32_t tile_bytes(int rows, int columns) {
 // Whether the columns or the rows of a tile in shared memory are summed.
 enum class Summed { kAlongColumns = 0, kAlongRows = 1 };
 
-// The operand of a wgmma in shared memory. `leading` is the distance of boxes of an MN-major operand (of no meaning for
-// a K-major one), `stride` that of 8 rows; all in bytes, multiples of 16.
-constexpr std::uint64_t matrix_descriptor(std::uint32_t address, std::uint32_t leading, std::uint32_t stride) {
-    constexpr std::uint64_t kSwizzle128 = 1;
-    const auto field = [](std::uint32_t bytes) { return std::uint64_t{(bytes & 0x3FFFF) >> 4}; };
-    return field(address) | field(leading) << 16 | field(stride) << 32 | kSwizzle128 << 62;
+// The operand of a wgmma in shared memory, `offset` bytes after `address`: known when compiled, it is one addition.
+// `leading` is the distance of boxes of an MN-major operand (of no meaning for a K-major one), `stride` that of 8 rows;
+// all in bytes, multiples of 16.
+constexpr std::uint64_t matrix_descriptor(std::uint32_t address, std::uint32_t offset, std::uint32_t leading,
+                                          std::uint32_t stride) {
+    constexpr std::uint32_t kSwizzle128 = 1;
+    const std::uint32_t start = (address / 16 | leading / 16 << 16) + offset / 16;  // addresses have 18 bits
+    return std::uint64_t{stride / 16 | kSwizzle128 << 30} << 32 | start;
 }
 
 // The operand whose columns are summed: rows are M or N. `address` is its first row in the first box; a step goes on by
 // kDepth columns, four to a box.
 constexpr std::uint64_t summed_along_columns(std::uint32_t address, int tile_rows, int step) {
-    const int box = step / 4;
-    return matrix_descriptor(address + box * tile_rows * kRowBytes + step % 4 * kDepth * 2, 16, kAtomBytes);
+    return matrix_descriptor(address, step / 4 * tile_rows * kRowBytes + step % 4 * kDepth * 2, 16, kAtomBytes);
 }
 // The operand whose rows are summed: columns are M or N. A step goes on by kDepth rows.
 constexpr std::uint64_t summed_along_rows(std::uint32_t address, int tile_rows, int step) {
-    return matrix_descriptor(address + step * kDepth * kRowBytes, tile_rows * kRowBytes, kAtomBytes);
+    return matrix_descriptor(address, step * kDepth * kRowBytes, tile_rows * kRowBytes, kAtomBytes);
 }
 
 // Row and column of register `i` of `thread` of the warpgroup in an accumulator of 64 x N.

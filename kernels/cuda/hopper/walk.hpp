@@ -29,8 +29,8 @@ constexpr KeySpan keys_seen(const AttentionMask& mask, const paging::PageView<T>
     return first < last ? KeySpan{static_cast<std::int32_t>(first), static_cast<std::int32_t>(last)} : KeySpan{};
 }
 
-// Of the queries of a tile together: some query sees a key of [begin, end), and no query one outside; every query sees
-// all of [all_begin, all_end).
+// Of the queries of a tile, 128 at most, together: some query sees a key of [begin, end), and no query one outside;
+// every query sees all of [all_begin, all_end). Pages of which some query sees a key follow one another.
 struct TileKeys {
     std::int32_t begin = std::numeric_limits<std::int32_t>::max();
     std::int32_t end = 0;
@@ -85,5 +85,10 @@ constexpr QuerySpan readers_of(const AttentionMask& mask, const paging::PageView
     return begin < end ? QuerySpan{begin, end} : QuerySpan{};
 }
 constexpr std::uint32_t kWholePage = std::uint32_t{kPageTokens} << 16;
+
+// Turns where dq is ordered: of every head, two to each 64 queries.
+constexpr std::int64_t turns_of(std::int64_t tokens, std::int64_t query_heads) {
+    return (tokens + kPageTokens - 1) / kPageTokens * 4 * query_heads;
+}
 
 }  // namespace oomb::kernels::cuda::hopper

@@ -8,6 +8,7 @@
 #include "kernels/cuda/cross_entropy.hpp"
 #include "kernels/cuda/embedding.hpp"
 #include "kernels/cuda/optimizer.hpp"
+#include "kernels/cuda/page_selection.hpp"
 #include "kernels/cuda/qkv.hpp"
 #include "kernels/cuda/rms_norm.hpp"
 #include "kernels/cuda/rope.hpp"
@@ -42,6 +43,23 @@ struct Cuda {
     }
     static void attention_backward(const AttentionBackward<T>& args) {
         cuda::attention_backward(args, nullptr);
+        wait();
+    }
+    static void page_means(const PageMeans<T>& args) {
+        cuda::page_means(args, nullptr);
+        wait();
+    }
+    static void page_scores(const PageScores<T>& args) {
+        Workspace workspace(cuda::page_scores_workspace_bytes<T>(args.tokens, args.kv_heads, args.head_dim));
+        cuda::page_scores(args, workspace.data(), nullptr);
+        wait();
+    }
+    static void select_pages(const SelectPages<Accumulator<T>>& args) {
+        cuda::select_pages(args, nullptr);
+        wait();
+    }
+    static void invert_lists(const ListInversion& args) {
+        cuda::invert_lists(args, nullptr);
         wait();
     }
     static void rms_norm_forward(const RmsNormForward<T>& args) {

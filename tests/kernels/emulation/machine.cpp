@@ -7,6 +7,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <utility>
 
@@ -40,17 +41,31 @@ struct Meeting {
     std::vector<std::uint64_t> result;
 };
 
-struct Machine {
-    std::mt19937 random{1};
-    ucontext_t scheduler{};
+struct Block {
+    Place place;
     std::vector<Fiber> fibers;
     std::vector<std::uint8_t> memory;
     std::map<int, NamedBarrier> barriers;
     std::map<unsigned, Meeting> warps;
+    std::shared_ptr<Multiprocessor> beside = make_multiprocessor();
+};
+
+struct Machine {
+    std::mt19937 random{1};
+    unsigned most_resident = 1;
+    ucontext_t scheduler{};
+    std::vector<std::unique_ptr<Block>> resident;
+    Block* current = nullptr;
     const std::function<void()>* kernel = nullptr;
     std::exception_ptr failure;
 };
 Machine machine;
+
+void make_current(Block& block) {
+    machine.current = &block;
+    blockIdx = block.place;
+    use(*block.beside);
+}
 
 void fiber_main() {
     try {
@@ -58,25 +73,31 @@ void fiber_main() {
     } catch (...) {
         machine.failure = std::current_exception();
     }
-    machine.fibers[threadIdx.x].done = true;
-    swapcontext(&machine.fibers[threadIdx.x].context, &machine.scheduler);
+    Fiber& fiber = machine.current->fibers[threadIdx.x];
+    fiber.done = true;
+    swapcontext(&fiber.context, &machine.scheduler);
 }
 
-void start_fibers() {
-    for (Fiber& fiber : machine.fibers) {
-        fiber.done = false;
-        fiber.condition = nullptr;
+std::unique_ptr<Block> begin(unsigned number, unsigned threads, std::size_t memory_bytes) {
+    auto block = std::make_unique<Block>();
+    block->place.x = number;
+    block->memory.assign(memory_bytes, 0xff);
+    block->fibers = std::vector<Fiber>(threads);
+    for (Fiber& fiber : block->fibers) {
         getcontext(&fiber.context);
         fiber.context.uc_stack.ss_sp = fiber.stack.get();
         fiber.context.uc_stack.ss_size = kStackBytes;
         fiber.context.uc_link = nullptr;
         makecontext(&fiber.context, fiber_main, 0);
     }
+    make_current(*block);
+    begin_block(threads, machine.random);
+    return block;
 }
 
-// Lets a fiber run until it waits; false if it is done or what it waits for has not come.
+// Lets a fiber of the current block run until it waits; false if it is done or what it waits for has not come.
 bool resume(unsigned thread) {
-    Fiber& fiber = machine.fibers[thread];
+    Fiber& fiber = machine.current->fibers[thread];
     if (fiber.done || (fiber.condition && !fiber.condition())) {
         return false;
     }
@@ -89,66 +110,84 @@ bool resume(unsigned thread) {
     return true;
 }
 
-void run_block(unsigned threads) {
-    std::fill(machine.memory.begin(), machine.memory.end(), std::uint8_t{0xff});
-    machine.barriers.clear();
-    machine.warps.clear();
-    begin_block(threads, machine.random);
-    start_fibers();
-    std::vector<unsigned> order(threads);
-    for (unsigned i = 0; i < threads; ++i) {
-        order[i] = i;
+// Every thread of the current block in random order, and what runs beside them; false if nothing could go on.
+bool run_some() {
+    std::vector<unsigned> order(machine.current->fibers.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::shuffle(order.begin(), order.end(), machine.random);
+    bool progress = false;
+    for (const unsigned thread : order) {
+        const bool worked = machine.random() % 256 == 0 && do_some_work(machine.random);
+        progress = resume(thread) || worked || progress;
     }
-    const auto running = [&] {
-        return std::count_if(machine.fibers.begin(), machine.fibers.end(), [](const Fiber& f) { return !f.done; });
-    };
-    while (running() > 0) {
-        std::shuffle(order.begin(), order.end(), machine.random);
-        bool progress = false;
-        for (const unsigned thread : order) {
-            const bool worked = machine.random() % 256 == 0 && do_some_work(machine.random);
-            progress = resume(thread) || worked || progress;
+    return progress || do_some_work(machine.random);
+}
+
+bool done(const Block& block) {
+    return std::all_of(block.fibers.begin(), block.fibers.end(), [](const Fiber& fiber) { return fiber.done; });
+}
+
+// Resident blocks, those that are done no longer; false if none of them could go on. Some are far behind others.
+bool run_resident() {
+    bool progress = false;
+    for (std::size_t i = 0; i < machine.resident.size(); ++i) {
+        make_current(*machine.resident[i]);
+        for (auto times = machine.random() % 3; times > 0; --times) {
+            progress = run_some() || progress;
         }
-        if (!progress && !do_some_work(machine.random)) {
-            fail<Error>("deadlock: {} threads of block {} wait for what nobody will do", running(), blockIdx.x);
+        if (done(*machine.resident[i])) {
+            end_block();
+            machine.resident.erase(machine.resident.begin() + static_cast<std::ptrdiff_t>(i--));
+            progress = true;
         }
     }
-    end_block();
+    return progress;
 }
 
 }  // namespace
 
 void run_grid(unsigned blocks, unsigned threads, std::size_t shared_bytes, const std::function<void()>& kernel) {
     constexpr std::size_t kAtom = 1024;
+    constexpr int kRoundsOfDeadlock = 64;  // a block may have been left out of some
     machine.kernel = &kernel;
-    machine.fibers = std::vector<Fiber>(threads);
-    machine.memory.resize(shared_bytes + 3 * kAtom);
+    machine.resident.clear();
     gridDim.x = blocks;
-    for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
-        run_block(threads);
+    int idle = 0;
+    for (unsigned begun = 0; begun < blocks || !machine.resident.empty();) {
+        while (begun < blocks && machine.resident.size() < machine.most_resident) {
+            machine.resident.push_back(begin(begun++, threads, shared_bytes + 3 * kAtom));
+        }
+        idle = run_resident() ? 0 : idle + 1;
+        require(idle < kRoundsOfDeadlock, "deadlock: {} blocks, the first of them {}, wait for what nobody will do",
+                machine.resident.size(), machine.resident.front()->place.x);
     }
 }
 
 void set_seed(unsigned seed) {
     machine.random.seed(seed);
 }
+void set_resident(unsigned blocks) {
+    machine.most_resident = blocks;
+}
 
 // On the host, too, the first byte lies 16 beyond an atom.
 std::uint8_t* shared_bytes() {
     constexpr std::uintptr_t kAtom = 1024;
-    const auto first = reinterpret_cast<std::uintptr_t>(machine.memory.data());
-    return machine.memory.data() + ((kAtom - first % kAtom) % kAtom + kFirstAddress % kAtom);
+    std::uint8_t* memory = machine.current->memory.data();
+    const auto first = reinterpret_cast<std::uintptr_t>(memory);
+    return memory + ((kAtom - first % kAtom) % kAtom + kFirstAddress % kAtom);
 }
 std::uint32_t shared_address(const void* pointer) {
     return static_cast<std::uint32_t>(static_cast<const std::uint8_t*>(pointer) - shared_bytes()) + kFirstAddress;
 }
 std::uint8_t* at_shared_address(std::uint32_t address) {
-    require(address >= kFirstAddress && address - kFirstAddress < machine.memory.size(), "shared address {}", address);
+    require(address >= kFirstAddress && address - kFirstAddress < machine.current->memory.size(), "shared address {}",
+            address);
     return shared_bytes() + (address - kFirstAddress);
 }
 
 void wait_until(const std::function<bool()>& condition) {
-    Fiber& fiber = machine.fibers[threadIdx.x];
+    Fiber& fiber = machine.current->fibers[threadIdx.x];
     fiber.condition = condition;
     swapcontext(&fiber.context, &machine.scheduler);
 }
@@ -178,7 +217,7 @@ void Barrier::end_phase_if_complete() {
 }
 
 void named_barrier(int barrier, int threads, bool waits) {
-    NamedBarrier& here = machine.barriers[barrier];
+    NamedBarrier& here = machine.current->barriers[barrier];
     const std::uint64_t generation = here.generation;
     if (++here.arrived == threads) {
         here.arrived = 0;
@@ -190,7 +229,7 @@ void named_barrier(int barrier, int threads, bool waits) {
 }
 
 std::vector<std::uint64_t> meet_in_warp(std::uint64_t value) {
-    Meeting& here = machine.warps[threadIdx.x / kWarp];
+    Meeting& here = machine.current->warps[threadIdx.x / kWarp];
     const std::uint64_t generation = here.generation;
     here.values[threadIdx.x % kWarp] = value;
     if (++here.arrived == kWarp) {

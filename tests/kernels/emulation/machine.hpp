@@ -38,10 +38,12 @@ struct Place {
     unsigned x = 0;
 };
 
-// Blocks of `threads` one after another, each with `shared_bytes` filled with 0xff. Throws Error at a deadlock.
+// Blocks of `threads`, begun in order, each with `shared_bytes` filled with 0xff; as many at once as set_resident()
+// said last, 1 at first. Throws Error at a deadlock.
 void run_grid(unsigned blocks, unsigned threads, std::size_t shared_bytes, const std::function<void()>& kernel);
 // Of the order of fibers and of what runs beside them, for the grids that follow.
 void set_seed(unsigned seed);
+void set_resident(unsigned blocks);
 
 std::uint8_t* shared_bytes();
 std::uint32_t shared_address(const void* pointer);

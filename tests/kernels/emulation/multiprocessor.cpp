@@ -54,11 +54,19 @@ struct Copy {
 };
 
 enum Kind { kLoads, kAdditions, kProducts, kKinds };
-double temper[kKinds];
 
-std::vector<Warpgroup> warpgroups;
-std::vector<Thread> threads;
-std::vector<Copy> copies;
+}  // namespace
+
+struct Multiprocessor {
+    std::vector<Warpgroup> warpgroups;
+    std::vector<Thread> threads;
+    std::vector<Copy> copies;
+    double temper[kKinds] = {};
+};
+
+namespace {
+
+Multiprocessor* here = nullptr;
 
 std::uint32_t swizzled(std::uint32_t address) {
     return address ^ ((address >> 7 & 7) << 4);
@@ -168,7 +176,7 @@ void do_copy(const Copy& copy) {
 }
 
 Copy copy_of(const void* map, const std::vector<std::int64_t>& coordinates, const void* shared) {
-    Copy copy{{}, shared_address(shared), coordinates, nullptr, &threads[threadIdx.x]};
+    Copy copy{{}, shared_address(shared), coordinates, nullptr, &here->threads[threadIdx.x]};
     std::memcpy(&copy.map, map, sizeof(copy.map));
     copy.at.resize(4);
     require(copy.address % 128 == 0, "a box at shared address {}, which is no multiple of 128", copy.address);
@@ -176,70 +184,77 @@ Copy copy_of(const void* map, const std::vector<std::int64_t>& coordinates, cons
 }
 
 Warpgroup& own_warpgroup() {
-    return warpgroups[threadIdx.x / kWarpgroup];
+    return here->warpgroups[threadIdx.x / kWarpgroup];
 }
 
 }  // namespace
 
+std::shared_ptr<Multiprocessor> make_multiprocessor() {
+    return std::make_shared<Multiprocessor>();
+}
+void use(Multiprocessor& block) {
+    here = &block;
+}
+
 void begin_block(unsigned count, std::mt19937& random) {
-    for (double& eagerness : temper) {
+    for (double& eagerness : here->temper) {
         eagerness = random() % 2 == 0 ? 1 : 64;
     }
-    threads.assign(count, {});
-    warpgroups.assign((count + kWarpgroup - 1) / kWarpgroup, {});
-    copies.clear();
+    here->threads.assign(count, {});
+    here->warpgroups.assign((count + kWarpgroup - 1) / kWarpgroup, {});
+    here->copies.clear();
 }
 void end_block() {
-    require(copies.empty(), "a block ends with {} copies under way", copies.size());
-    for (const Warpgroup& group : warpgroups) {
+    require(here->copies.empty(), "a block ends with {} copies under way", here->copies.size());
+    for (const Warpgroup& group : here->warpgroups) {
         require(group.products.empty(), "a warpgroup ends with {} products under way", group.products.size());
     }
 }
 unsigned threads_of_block() {
-    return static_cast<unsigned>(threads.size());
+    return static_cast<unsigned>(here->threads.size());
 }
 
 // Each block has a temper: of loads, additions and products some kinds are 64 times as eager as others.
 bool do_some_work(std::mt19937& random) {
     std::vector<double> eagerness;
-    for (const Copy& copy : copies) {
-        eagerness.push_back(temper[copy.barrier != nullptr ? kLoads : kAdditions]);
+    for (const Copy& copy : here->copies) {
+        eagerness.push_back(here->temper[copy.barrier != nullptr ? kLoads : kAdditions]);
     }
-    for (const Warpgroup& group : warpgroups) {
+    for (const Warpgroup& group : here->warpgroups) {
         const bool ready = !group.products.empty() && group.products.front().issued == kWarpgroup;
-        eagerness.push_back(ready ? temper[kProducts] : 0);
+        eagerness.push_back(ready ? here->temper[kProducts] : 0);
     }
     if (std::all_of(eagerness.begin(), eagerness.end(), [](double e) { return e == 0; })) {
         return false;
     }
     const std::size_t choice = std::discrete_distribution<std::size_t>(eagerness.begin(), eagerness.end())(random);
-    if (choice >= copies.size()) {
-        do_product(warpgroups[choice - copies.size()]);
+    if (choice >= here->copies.size()) {
+        do_product(here->warpgroups[choice - here->copies.size()]);
         return true;
     }
-    const auto at = copies.begin() + static_cast<std::ptrdiff_t>(choice);
+    const auto at = here->copies.begin() + static_cast<std::ptrdiff_t>(choice);
     const Copy copy = *at;
-    copies.erase(at);
+    here->copies.erase(at);
     do_copy(copy);
     return true;
 }
 
 void copy_box(void* to, const void* map, const std::vector<std::int64_t>& coordinates, Barrier& barrier) {
-    copies.push_back(copy_of(map, coordinates, to));
-    copies.back().barrier = &barrier;
+    here->copies.push_back(copy_of(map, coordinates, to));
+    here->copies.back().barrier = &barrier;
 }
 void add_box(const void* map, const std::vector<std::int64_t>& coordinates, const void* from) {
-    copies.push_back(copy_of(map, coordinates, from));
-    ++threads[threadIdx.x].adds;
+    here->copies.push_back(copy_of(map, coordinates, from));
+    ++here->threads[threadIdx.x].adds;
 }
 void wait_adds() {
-    const Thread& thread = threads[threadIdx.x];
+    const Thread& thread = here->threads[threadIdx.x];
     wait_until([&thread] { return thread.adds == 0; });
 }
 
 void multiply(float* d, int columns, const std::uint32_t* a, Operand of_a, Operand of_b, bool accumulate) {
     Warpgroup& group = own_warpgroup();
-    Thread& thread = threads[threadIdx.x];
+    Thread& thread = here->threads[threadIdx.x];
     const auto place = static_cast<std::size_t>(thread.issued++ - group.done);
     if (place == group.products.size()) {
         group.products.push_back({columns, of_a, of_b, accumulate});
@@ -259,12 +274,12 @@ void multiply(float* d, int columns, const std::uint32_t* a, Operand of_a, Opera
     std::fill_n(d, columns / 2, std::numeric_limits<float>::quiet_NaN());
 }
 void commit_products() {
-    Thread& thread = threads[threadIdx.x];
+    Thread& thread = here->threads[threadIdx.x];
     thread.groups.push_back(thread.issued);
 }
 void wait_products(int pending) {
     meet_in_warp(0);
-    const Thread& thread = threads[threadIdx.x];
+    const Thread& thread = here->threads[threadIdx.x];
     const auto groups = static_cast<int>(thread.groups.size());
     if (groups > pending) {
         const std::uint64_t products = thread.groups[groups - pending - 1];
