@@ -1,5 +1,6 @@
 #include "runtime/issue/page_lists.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
