@@ -22,8 +22,8 @@ constexpr int kOneConsumer = 2;
 template <int kHeadDim, BackwardStep kStep>
 using SharedOf = BackwardShared<kHeadDim, is_specialised(kStep) && kHeadDim == 128 ? 2 : 1>;
 
-// One warpgroup of those that multiply. kSpecialised: dq of a tile goes to a writer while the scores of the next are under
-// way; else it is added before they begin.
+// One warpgroup of those that multiply. kSpecialised: dq of a tile goes to a writer while the scores of the next are
+// under way; else it is added before they begin.
 template <int kHeadDim, BackwardStep kStep>
 struct Consumer {
     static constexpr int kTile = kQueries<kHeadDim>;
