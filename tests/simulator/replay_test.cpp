@@ -179,9 +179,13 @@ TEST_CASE("more bandwidth is not slower, and the recorded bandwidth changes litt
                   static_cast<double>(recording.step.of(Engine::kHostToDevice).bytes) / 1e6);
             const double as_it_was = machine().host_to_device_bytes.per_second;
             // The stores that pass the ring of states have the times of both directions. So has a copy that was taken
-            // before the one beside it the company, but not the time: the line through both kinds is off by 2e-5 of a
-            // step where one of the 35 is such a copy.
-            const double tolerance = plan.host_shards > schedule::kMostShardSlots ? 5e-5 : kNanoseconds;
+            // before the one beside it the company, but not the time: a copy may be told as if it had the other's
+            // company or lacked it, and a step changes by at most what the copies of states do.
+            const double copies = recording.step.of(schedule::Kind::kFetchState).seconds +
+                                  recording.step.of(schedule::Kind::kStoreState).seconds;
+            const double company = as_it_was / machine().host_to_device_both_bytes.per_second - 1;
+            const double tolerance =
+                plan.host_shards > schedule::kMostShardSlots ? company * copies / recording.step.seconds : kNanoseconds;
             CHECK(relative_error(replay(plan, recording, {.host_to_device = as_it_was}).seconds,
                                  recording.step.seconds) <= tolerance);
         }

@@ -41,11 +41,14 @@ struct Paged {
 const Paged kSmallPages[] = {{243, 64, 16, 3, 7}, {150, 16, 16, 1, 1}, {300, 32, 16, 4, 24}};
 const Paged kWholePages[] = {{1'500, 256, 128, 3, 7}, {1'300, 512, 128, 2, 2}};
 
-// As the issuer gets them.
-void keep_lists(trainer::Executor& executor, const ModelShape& shape, PageListsByLayer& lists) {
-    lists.assign(shape.layers, {});
-    executor.on_lists([&](const trainer::GroupLists& group) {
-        lists[group.layer].insert(lists[group.layer].end(), group.lists.begin(), group.lists.end());
+// As the issuer gets them: where the fill makes none, those of the latest chunk come first.
+void keep_lists(trainer::Executor& executor, const ModelShape& shape, const RunConfiguration& run,
+                PageListsByLayer& lists) {
+    const schedule::StepShape step(shape, run);
+    lists.assign(shape.layers, std::vector<std::int32_t>(step.listed_pages() * run.top_k));
+    executor.on_lists([&lists, first = step.first_listed_page()](const trainer::GroupLists& group) {
+        std::copy(group.lists.begin(), group.lists.end(),
+                  lists[group.layer].begin() + (group.query_page - first) * group.length);
     });
 }
 
@@ -64,7 +67,7 @@ Found<T> run_with_lists(const ModelShape& shape, const RunConfiguration& run, co
     trainer::Executor executor(plan, backend);
     const std::vector<trainer::SequenceView> views = {sequence.view()};
     Found<T> found;
-    keep_lists(executor, shape, found.lists);
+    keep_lists(executor, shape, run, found.lists);
     found.outcome.result = executor.compute_gradients(views, {});
     found.outcome.gradients = values_of<double>(backend, &trainer::Backend::gradient);
     for (int tier = 0; tier < kTiers; ++tier) {
@@ -261,7 +264,7 @@ void check_evaluation(const Paged& paged, AttentionMode mode) {
     set_weights(backend, weights);
     trainer::Executor executor(plan, backend);
     PageListsByLayer lists;
-    keep_lists(executor, shape, lists);
+    keep_lists(executor, shape, run, lists);
     const std::vector<double> found = executor.evaluate(sequence.view()).token_losses;
     const OracleTopK top_k{run.chunk_tokens, run.page_tokens, run.top_k, &lists};
     const std::vector<double> expected =
