@@ -49,7 +49,6 @@ Recorder find_recorder() {
             "toolkit is (cmake --preset cuda)",
             injection.string());
     }
-    // Never closed: it is looked into, nothing of it runs here.
     void* library = dlopen(injection.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) {
         fail<UnsupportedError>("{}: cannot be loaded: {}; CUPTI comes with the environment that setup/setup.sh makes",
@@ -60,7 +59,15 @@ Recorder find_recorder() {
     if (symbol == nullptr || dladdr(symbol, &info) == 0) {
         fail<UnsupportedError>("{}: brings no CUPTI", injection.string());
     }
-    return {injection, std::filesystem::weakly_canonical(info.dli_fname)};
+    return {injection, std::filesystem::weakly_canonical(info.dli_fname), library};
+}
+
+void* Recorder::find_entry(const char* name) const {
+    void* found = dlsym(library, name);
+    if (found == nullptr) {
+        fail<UnsupportedError>("{}: has no {}; build it again with this program", injection.string(), name);
+    }
+    return found;
 }
 
 std::vector<std::string> recorder_environment(const Recorder& recorder, const std::filesystem::path& out,

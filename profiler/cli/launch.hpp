@@ -13,6 +13,16 @@ namespace oomb::profiler {
 // NVTX marks go (NVTX_INJECTION64_PATH).
 struct Recorder {
     std::filesystem::path injection, cupti;
+    void* library;  // the first, as it is loaded here; never closed
+
+    // One of its entries for us. Throws UnsupportedError where it has none of the name: it is of another version.
+    template <class Function>
+    Function* entry(const char* name) const {
+        return reinterpret_cast<Function*>(find_entry(name));
+    }
+
+  private:
+    void* find_entry(const char* name) const;
 };
 
 // Beside this program. Throws UnsupportedError: built without CUDA, or CUPTI cannot be loaded, with the reason.

@@ -1,7 +1,9 @@
 #include <filesystem>
+#include <optional>
 
 #include "profiler/cli/commands.hpp"
 #include "profiler/cli/launch.hpp"
+#include "profiler/cli/sampled_counters.hpp"
 #include "profiler/report/report.hpp"
 #include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
@@ -102,8 +104,6 @@ void add_request_flags(CLI::App& app, RecordingRequest& request, std::string& st
                  "for oomb-train: also say which operation of the schedule each kernel and copy belongs to; CUDA calls "
                  "are recorded for that");
     app.add_flag("--api", request.calls, "also record every call of CUDA's runtime and driver");
-    app.add_flag("--counters", request.counters,
-                 "also sample bytes over PCIe and of GPU memory every millisecond");
 }
 
 }  // namespace
@@ -113,10 +113,13 @@ ExitCode run(const Call& call) {
     std::string out = "oomb.profile";
     RecordingRequest request;
     std::string steps;
+    bool with_counters = false;
     std::vector<std::string> command;
     prepare_command_line(app, kFooter);
     app.add_option("--out", out, "the recording; must not exist")->type_name("FILE")->capture_default_str();
     add_request_flags(app, request, steps);
+    app.add_flag("--counters", with_counters,
+                 "also sample bytes over PCIe and of GPU memory every millisecond, of all GPUs; needs permission");
     app.add_option("COMMAND", command, "the program and its arguments, after --")->type_name("")->required();
     if (const auto end = parse_command_line(app, call.argc, call.argv, call.out, call.err)) {
         return *end;
@@ -126,7 +129,12 @@ ExitCode run(const Call& call) {
     }
     check_request(request);
     require_free(out);
-    const int code = run_command(command, recorder_environment(find_recorder(), out, request));
+    const Recorder recorder = find_recorder();
+    std::optional<SampledCounters> counters;
+    if (with_counters) {
+        counters.emplace(recorder, out);
+    }
+    const int code = run_command(command, recorder_environment(recorder, out, request));
     if (code == 126 || code == 127) {
         call.err << fmt::format("{}: {}: {}\n", call.program, command[0],
                                 code == 127 ? "no such program" : "cannot be run");
@@ -137,6 +145,9 @@ ExitCode run(const Call& call) {
             "the recorder)\n",
             call.program, command[0]);
         return code == 0 ? ExitCode::kFailed : static_cast<ExitCode>(code);
+    }
+    if (counters) {
+        counters->add_to_recording(request.window, call.err);
     }
     const bool recorded = tell_outcomes(out, request.window, call.err);
     return code == 0 && !recorded ? ExitCode::kFailed : static_cast<ExitCode>(code);

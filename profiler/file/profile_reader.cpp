@@ -127,6 +127,7 @@ std::size_t ProfileReader::read(char* to, std::size_t bytes) {
     if (file_.bad()) {
         fail<FileError>("{}: reading failed", path_.string());
     }
+    position_ += file_.gcount();
     return static_cast<std::size_t>(file_.gcount());
 }
 
@@ -197,6 +198,7 @@ bool ProfileReader::decode_block(std::uint32_t records) {
 
 bool ProfileReader::next_records() {
     for (BlockHeader header; !ended_;) {
+        blocks_end_ = position_;
         switch (read_block(header)) {
             case Block::kNone:
                 finish();

@@ -31,6 +31,10 @@ class ProfileReader {
     // after the end.
     bool next(Record& record);
     const FileFaults& faults() const { return faults_; }
+    // Where the blocks of records end: begin of the end block, or of what was cut. Complete only after the end, as is
+    // the number of records before.
+    std::int64_t blocks_end() const { return blocks_end_; }
+    std::int64_t records() const { return total_records_; }
 
   private:
     struct BlockHeader {
@@ -53,6 +57,7 @@ class ProfileReader {
     std::vector<Record> records_;  // of the block
     std::size_t given_ = 0;
     std::int64_t total_records_ = 0;
+    std::int64_t position_ = 0, blocks_end_ = 0;
     FileFaults faults_;
     bool ended_ = false;
 };

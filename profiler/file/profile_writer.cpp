@@ -54,6 +54,22 @@ ProfileWriter::ProfileWriter(const std::filesystem::path& path, const SessionHea
     }
 }
 
+ProfileWriter::ProfileWriter(const std::filesystem::path& path, const ProfileEnd& end)
+    : path_(path),
+      fd_(open(path.c_str(), O_WRONLY | O_CLOEXEC)),
+      written_bytes_(end.at_byte),
+      total_records_(end.records),
+      last_string_(end.last_string) {
+    if (fd_ >= 0 && ftruncate(fd_, end.at_byte) == 0 && lseek(fd_, end.at_byte, SEEK_SET) == end.at_byte) {
+        return;
+    }
+    const int reason = errno;
+    if (fd_ >= 0) {
+        ::close(fd_);
+    }
+    fail<FileError>("{}: cannot be continued: {}", path.string(), std::strerror(reason));
+}
+
 ProfileWriter::~ProfileWriter() {
     if (fd_ >= 0) {
         ::close(fd_);
@@ -67,7 +83,7 @@ StringId ProfileWriter::intern(std::string_view text) {
     }
     const std::string key(std::ssize(strings_) < kMostStrings || strings_.contains(std::string(text)) ? text
                                                                                                       : kTooManyNames);
-    const auto [found, is_new] = strings_.try_emplace(key, strings_.size() + 1);
+    const auto [found, is_new] = strings_.try_emplace(key, last_string_ + strings_.size() + 1);
     if (is_new) {
         append(StringRecord{found->second, {}});
         append_varint(key.size(), block_);

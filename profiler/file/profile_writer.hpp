@@ -26,11 +26,21 @@ struct SessionHeader {
     bool operator==(const SessionHeader&) const = default;
 };
 
+// Where a file without damage goes on: behind its last block of records.
+struct ProfileEnd {
+    std::int64_t at_byte = 0;
+    std::int64_t records = 0;  // before
+    StringId last_string = 0;
+};
+
 class ProfileWriter {
   public:
     // Throws FileError when the file exists or cannot be created. Writes the header at once; no file
     // is left where that fails.
     ProfileWriter(const std::filesystem::path& path, const SessionHeader& header);
+    // Goes on with a file that nobody else writes; what it has from `end` on is cut off at once. Texts of before are
+    // not known: intern() writes them again.
+    ProfileWriter(const std::filesystem::path& path, const ProfileEnd& end);
     ProfileWriter(const ProfileWriter&) = delete;
     ProfileWriter& operator=(const ProfileWriter&) = delete;
     ~ProfileWriter();  // closes the file as it is: only `close` says that it is whole
@@ -60,6 +70,7 @@ class ProfileWriter {
     std::string block_;
     std::uint32_t block_records_ = 0;
     Previous previous_{};
+    StringId last_string_ = 0;  // of before
     std::unordered_map<std::string, StringId> strings_;
 };
 

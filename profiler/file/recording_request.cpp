@@ -12,7 +12,6 @@ namespace {
 constexpr const char* kOutWord = "OOMB_PROFILE_OUT";
 constexpr const char* kOperationsWord = "OOMB_PROFILE_OPERATIONS";
 constexpr const char* kCallsWord = "OOMB_PROFILE_API";
-constexpr const char* kCountersWord = "OOMB_PROFILE_COUNTERS";
 constexpr const char* kStartAfterWord = "OOMB_PROFILE_START_AFTER";
 constexpr const char* kSecondsWord = "OOMB_PROFILE_SECONDS";
 constexpr const char* kStepsWord = "OOMB_PROFILE_STEPS";
@@ -77,7 +76,6 @@ std::vector<std::string> environment_of(const RecordingRequest& request, const s
     return {word(kOutWord, std::filesystem::absolute(out).string()),
             word(kOperationsWord, flag(request.operations)),
             word(kCallsWord, flag(request.calls)),
-            word(kCountersWord, flag(request.counters)),
             word(kStartAfterWord, fmt::format("{}", window.start_after_seconds)),
             word(kSecondsWord, window.seconds ? fmt::format("{}", *window.seconds) : ""),
             word(kStepsWord, window.steps ? to_text(*window.steps) : ""),
@@ -93,7 +91,6 @@ ReceivedRequest request_of_environment(const std::function<const char*(const cha
     RecordingRequest& request = received.request;
     request.operations = text(kOperationsWord) == "1";
     request.calls = text(kCallsWord) == "1";
-    request.counters = text(kCountersWord) == "1";
     request.window.start_after_seconds = seconds_of(kStartAfterWord, word(kStartAfterWord)).value_or(0);
     request.window.seconds = seconds_of(kSecondsWord, word(kSecondsWord));
     if (const std::string steps = text(kStepsWord); !steps.empty()) {

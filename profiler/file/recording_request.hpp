@@ -37,7 +37,6 @@ struct RecordingWindow {
 struct RecordingRequest {
     bool operations = false;  // attribute work to operations (docs/profile-format.md); CUDA calls are recorded for that
     bool calls = false;       // write every call of CUDA's runtime and driver
-    bool counters = false;    // sample PCIe and memory traffic
     RecordingWindow window = {};
     bool operator==(const RecordingRequest&) const = default;
 };

@@ -10,8 +10,9 @@
 namespace oomb::profiler {
 namespace {
 
-// Eight times what is sampled between two calls of decode(): what an image cannot hold is lost.
-constexpr std::uint32_t kMostSamples = 8 * CounterSampler::kDecodeEvery / CounterSampler::kInterval;
+// Sixteen times what is sampled between two calls of decode(): a full image loses the samples that are open then, some
+// hundredths of a second.
+constexpr std::uint32_t kMostSamples = 16 * CounterSampler::kDecodeEvery / CounterSampler::kInterval;
 // Raw samples of four counters take some 7 KB each. A full buffer ends the sampling.
 constexpr std::size_t kBuffer_bytes = std::size_t{128} << 20;
 
@@ -111,9 +112,11 @@ void CounterSampler::clear_image() {
     clear.counterDataSize = image_.size();
     clear.pCounterData = image_.data();
     check_counters(cuptiPmSamplingCounterDataImageInitialize(&clear), "memory for samples");
+    read_ = open_ = 0;
 }
 
-void CounterSampler::decode(const RecordSink& sink) {
+// True: the image is full, and the buffer may hold more.
+bool CounterSampler::decode_to_image() {
     CUpti_PmSampling_DecodeData_Params decode{};
     decode.structSize = CUpti_PmSampling_DecodeData_Params_STRUCT_SIZE;
     decode.pPmSamplingObject = sampling_;
@@ -124,28 +127,44 @@ void CounterSampler::decode(const RecordSink& sink) {
         fail<UnsupportedError>("counters end here: samples came faster than they were read");
     }
     check_counters(result, "reading samples");
-    lost_ += decode.decodeStopReason == CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL ? 1 : 0;
-    read_samples(sink);
-    clear_image();
+    return decode.decodeStopReason == CUPTI_PM_SAMPLING_DECODE_STOP_REASON_COUNTER_DATA_FULL;
 }
 
+// The parts of a sample come from units of the chip that do not report at once. What is open stays in the image for the
+// next call to complete; an image that is cleared with it loses it. Clearing is rare: nobody says what it does to the
+// sample that is begun then.
+void CounterSampler::decode(const RecordSink& sink) {
+    for (bool more = true; more;) {
+        const bool full = decode_to_image();
+        const std::size_t before = read_;
+        read_samples(sink);
+        more = full && read_ > before;
+        if (full || (open_ == 0 && read_ > kMostSamples / 2)) {
+            lost_ += static_cast<std::int64_t>(open_);
+            clear_image();
+        }
+    }
+}
+
+// Complete samples since the last call.
 void CounterSampler::read_samples(const RecordSink& sink) {
     CUpti_PmSampling_GetCounterDataInfo_Params info{};
     info.structSize = CUpti_PmSampling_GetCounterDataInfo_Params_STRUCT_SIZE;
     info.pCounterDataImage = image_.data();
     info.counterDataImageSize = image_.size();
     check_counters(cuptiPmSamplingGetCounterDataInfo(&info), "number of samples");
-    for (std::size_t i = 0; i < info.numCompletedSamples; ++i) {
+    for (; read_ < info.numCompletedSamples; ++read_) {
         CUpti_PmSampling_CounterData_GetSampleInfo_Params sample{};
         sample.structSize = CUpti_PmSampling_CounterData_GetSampleInfo_Params_STRUCT_SIZE;
         sample.pPmSamplingObject = sampling_;
         sample.pCounterDataImage = image_.data();
         sample.counterDataImageSize = image_.size();
-        sample.sampleIndex = i;
+        sample.sampleIndex = read_;
         check_counters(cuptiPmSamplingCounterDataGetSampleInfo(&sample), "time of a sample");
-        add_counters(device_, plan_->metrics(), {sample.startTimestamp, sample.endTimestamp, plan_->values(image_, i)},
-                     sink);
+        add_counters(device_, plan_->metrics(),
+                     {sample.startTimestamp, sample.endTimestamp, plan_->values(image_, read_)}, sink);
     }
+    open_ = info.numPopulatedSamples > read_ ? info.numPopulatedSamples - read_ : 0;
 }
 
 void CounterSampler::stop(const RecordSink& sink) {
@@ -157,57 +176,6 @@ void CounterSampler::stop(const RecordSink& sink) {
     stop.pPmSamplingObject = sampling_;
     check_counters(cuptiPmSamplingStop(&stop), "end");
     decode(sink);
-}
-
-Counters::Counters(RecordSink sink, std::function<void(const std::string&)> note)
-    : sink_(std::move(sink)), note_(std::move(note)) {}
-
-void Counters::add_devices(const std::vector<std::uint32_t>& devices) {
-    for (const std::uint32_t device : devices) {
-        if (seen_.insert(device).second) {
-            new_devices_.push_back(device);
-        }
-    }
-}
-
-bool Counters::noting_refusal(const std::function<void()>& work) {
-    try {
-        work();
-        return true;
-    } catch (const UnsupportedError& error) {
-        note_(error.what());
-        return false;
-    }
-}
-
-void Counters::sample() {
-    for (const std::uint32_t device : std::exchange(new_devices_, {})) {
-        noting_refusal([&] { samplers_.push_back(std::make_unique<CounterSampler>(device)); });
-        first_use_ = true;
-        next_ = Clock::now() + CounterSampler::kDecodeEvery;
-    }
-    if (Clock::now() < due()) {
-        return;
-    }
-    std::erase_if(samplers_, [&](const std::unique_ptr<CounterSampler>& sampler) {
-        return !noting_refusal([&] { sampler->decode(sink_); });
-    });
-    first_use_ = !std::exchange(has_decoded_, true) || first_use_;
-    next_ = Clock::now() + CounterSampler::kDecodeEvery;
-}
-
-void Counters::stop() {
-    for (const std::unique_ptr<CounterSampler>& sampler : std::exchange(samplers_, {})) {
-        noting_refusal([&] { sampler->stop(sink_); });
-        if (sampler->lost() > 0) {
-            note_(fmt::format("counters: samples were lost {} times: they came faster than they were read",
-                              sampler->lost()));
-        }
-    }
-}
-
-Counters::Clock::time_point Counters::due() const {
-    return samplers_.empty() ? Clock::time_point::max() : next_;
 }
 
 }  // namespace oomb::profiler

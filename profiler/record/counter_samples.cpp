@@ -99,13 +99,6 @@ std::vector<double> CounterPlan::values(std::span<const std::uint8_t> image, std
     return values;
 }
 
-void prepare_counter_library() {
-    try {
-        const CounterPlan plan("GH100", {});  // any chip that CUPTI knows
-    } catch (const UnsupportedError&) {       // and so it will be told of the device
-    }
-}
-
 void add_counters(std::uint32_t device, std::span<const char* const> metrics, const CounterSample& sample,
                   const RecordSink& sink) {
     constexpr auto kMost = static_cast<std::uint64_t>(kMostNumber);

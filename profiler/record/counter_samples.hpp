@@ -43,10 +43,6 @@ class CounterPlan {
     std::vector<std::uint8_t> config_image_;
 };
 
-// Uses the host's side once. It registers what it does at exit when it is first used, and a program may end while a
-// device's sampling is still being prepared: a handler registered after this call comes first, and waits for that.
-void prepare_counter_library();
-
 struct CounterSample {
     std::uint64_t begin_ns = 0, end_ns = 0;
     std::vector<double> values;

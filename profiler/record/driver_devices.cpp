@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "runtime/core/error.hpp"
+
 namespace oomb::profiler {
 namespace {
 
@@ -42,6 +44,29 @@ void add_driver_devices(const RecordSink& sink) {
                             .multiprocessors = static_cast<std::uint32_t>(multiprocessors)});
         }
     }
+}
+
+std::uint32_t begin_driver() {
+    void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (driver == nullptr) {
+        fail<UnsupportedError>("there is no CUDA driver: {}", dlerror());
+    }
+    auto* const begin = entry<CUresult(unsigned int)>(driver, "cuInit");
+    auto* const get_count = entry<CUresult(int*)>(driver, "cuDeviceGetCount");
+    auto* const get_text = entry<CUresult(CUresult, const char**)>(driver, "cuGetErrorString");
+    if (begin == nullptr || get_count == nullptr || get_text == nullptr) {
+        fail<UnsupportedError>("libcuda.so.1 is no CUDA driver");
+    }
+    int count = 0;
+    CUresult result = begin(0);
+    result = result == CUDA_SUCCESS ? get_count(&count) : result;
+    if (result != CUDA_SUCCESS) {
+        const char* text = nullptr;
+        get_text(result, &text);
+        fail<UnsupportedError>("CUDA does not begin: {} ({})", text == nullptr ? "unknown error" : text,
+                               static_cast<int>(result));
+    }
+    return static_cast<std::uint32_t>(count);
 }
 
 }  // namespace oomb::profiler

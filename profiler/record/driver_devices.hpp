@@ -8,4 +8,8 @@ namespace oomb::profiler {
 // A Device for each. None where there is no driver, or CUDA has not begun or has ended in this process.
 void add_driver_devices(const RecordSink& sink);
 
+// Begins CUDA in this process, without a context, and counts its devices. Throws UnsupportedError: no driver, no
+// device.
+std::uint32_t begin_driver();
+
 }  // namespace oomb::profiler

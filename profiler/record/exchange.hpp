@@ -22,8 +22,7 @@ struct Exchange {
     std::mutex mutex;
     std::condition_variable arrived;  // any of what follows
     std::vector<CompletedBuffer> completed;
-    std::vector<std::uint32_t> new_devices;  // of contexts that the program made
-    bool window_moved = false;               // it began or ended
+    bool window_moved = false;  // it began or ended
     bool stopping = false;
     bool in_use = false;  // by a session
 };

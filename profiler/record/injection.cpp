@@ -1,4 +1,5 @@
-// The entry of the shared library that the CUDA driver loads at a program's first CUDA call (CUDA_INJECTION64_PATH).
+// The entries of the shared library that the CUDA driver loads at a program's first CUDA call (CUDA_INJECTION64_PATH),
+// and that `oomb-profile run` loads for counters.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,8 +8,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <utility>
 
 #include "profiler/file/profile_writer.hpp"
+#include "profiler/record/counter_entries.hpp"
+#include "profiler/record/counter_recording.hpp"
+#include "profiler/record/explain.hpp"
 #include "profiler/record/session.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/version.hpp"
@@ -17,6 +23,11 @@ namespace oomb::profiler {
 namespace {
 
 Session* session = nullptr;  // never destroyed: at_exit finishes it
+CounterRecording* counters = nullptr;
+
+std::string name_of_this_program() {
+    return fmt::format("oomb-profile {} ({})", build_info().version, build_info().commit);
+}
 
 std::string command_of_this_process() {
     std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -55,9 +66,8 @@ void name_by_process(SessionOptions& options) {
 
 SessionOptions options_of_environment() {
     const ReceivedRequest received = request_of_environment([](const char* name) { return std::getenv(name); });
-    const BuildInfo& build = build_info();
     SessionOptions options{.out = received.out,
-                           .program = fmt::format("oomb-profile {} ({})", build.version, build.commit),
+                           .program = name_of_this_program(),
                            .command = command_of_this_process(),
                            .request = received.request};
     if (std::filesystem::exists(options.out)) {  // another process of the same run was first
@@ -87,7 +97,6 @@ int begin() {
     SessionOptions options;
     try {
         options = options_of_environment();
-        options.on_counter_library = [] { std::atexit(at_exit); };  // the session finishes once
         session = make_session(options);
         std::atexit(at_exit);
     } catch (const std::exception& error) {
@@ -99,6 +108,31 @@ int begin() {
     return 1;
 }
 
+int telling_failure(const auto& work) {
+    try {
+        work();
+        return 1;
+    } catch (const std::exception& error) {
+        std::fputs(fmt::format("oomb-profile: counters: {}\n", error.what()).c_str(), stderr);
+        return 0;
+    }
+}
+
+int begin_counters(const char* out) {
+    return telling_failure([&] {
+        const Versions versions = versions_here();
+        counters = new CounterRecording(out, {.program = name_of_this_program(),
+                                              .command = command_of_this_process(),
+                                              .process = getpid(),
+                                              .cupti_version = versions.cupti,
+                                              .driver_version = versions.driver});
+    });
+}
+
+int end_counters() {
+    return telling_failure([] { std::unique_ptr<CounterRecording>(std::exchange(counters, nullptr))->finish(); });
+}
+
 }  // namespace
 }  // namespace oomb::profiler
 
@@ -106,4 +140,12 @@ int begin() {
 // NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
     return oomb::profiler::begin();
+}
+
+extern "C" __attribute__((visibility("default"))) int oomb_begin_counters(const char* out) {
+    return oomb::profiler::begin_counters(out);
+}
+
+extern "C" __attribute__((visibility("default"))) int oomb_end_counters() {
+    return oomb::profiler::end_counters();
 }

@@ -74,24 +74,12 @@ std::vector<Refusal> Listener::listen(CUpti_SubscriberHandle subscriber) {
                        CUPTI_CBID_NVTX_nvtxDomainRegisterStringA},
                       "steps");
     }
-    if (request_.counters) {
-        enable(CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED, "counters");
-    }
     return refusals;
 }
 
 void CUPTIAPI Listener::call(void* listener, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
     if (domain == CUPTI_CB_DOMAIN_NVTX) {
         static_cast<Listener*>(listener)->hear_range(id, as<CUpti_NvtxData>(data));
-    } else if (domain == CUPTI_CB_DOMAIN_RESOURCE && id == CUPTI_CBID_RESOURCE_CONTEXT_CREATED) {
-        std::uint32_t device = 0;
-        if (cuptiGetDeviceId(as<CUpti_ResourceData>(data).context, &device) == CUPTI_SUCCESS) {
-            {
-                const std::lock_guard lock(exchange().mutex);
-                exchange().new_devices.push_back(device);
-            }
-            exchange().arrived.notify_one();
-        }
     }
 }
 

@@ -12,7 +12,6 @@
 #include <thread>
 #include <utility>
 
-#include "profiler/record/counter_sampler.hpp"
 #include "profiler/record/decode.hpp"
 #include "profiler/record/driver_devices.hpp"
 #include "profiler/record/exchange.hpp"
@@ -58,9 +57,6 @@ Clock::duration of_seconds(double seconds) {
 class Session::Recorder {
   public:
     explicit Recorder(const SessionOptions& options) : options_(options) {
-        if (options.request.counters) {
-            prepare_counter_library();
-        }
         std::uint64_t now = 0;
         cuptiGetTimestamp(&now);
         writer_.emplace(options.out, SessionHeader{.program = options.program,
@@ -121,7 +117,6 @@ class Session::Recorder {
                 fail<UnsupportedError>("this process is being recorded already");
             }
             exchange().stopping = exchange().window_moved = false;
-            exchange().new_devices.clear();
         }
         started_ = true;
         const RecordingWindow& window = options_.request.window;
@@ -167,7 +162,6 @@ class Session::Recorder {
     void conclude() {
         concluded_ = true;
         guarded([&] {
-            counters_.stop();
             flush_activity(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
             write_completed();
         });
@@ -241,12 +235,6 @@ class Session::Recorder {
                 return;
             }
             move_window();
-            if (kinds_->is_on()) {
-                guarded([&] { counters_.sample(); });
-                if (counters_.take_first_use() && options_.on_counter_library) {
-                    options_.on_counter_library();
-                }
-            }
             if (Clock::now() >= next_flush_) {
                 flush_period();
             }
@@ -265,17 +253,16 @@ class Session::Recorder {
 
     // Until something arrived or is due. True: the session is to end.
     bool wait() {
-        Clock::time_point next = failure_ ? next_flush_ : std::min(next_flush_, counters_.due());
+        Clock::time_point next = next_flush_;
         for (const std::optional<Clock::time_point>& border : {begin_at_, end_at_}) {
             next = std::min(next, border.value_or(next));
         }
         std::unique_lock lock(exchange().mutex);
         exchange().arrived.wait_until(lock, next, [] {
             const Exchange& shared = exchange();
-            return shared.stopping || shared.window_moved || !shared.completed.empty() || !shared.new_devices.empty();
+            return shared.stopping || shared.window_moved || !shared.completed.empty();
         });
         exchange().window_moved = false;
-        counters_.add_devices(std::exchange(exchange().new_devices, {}));
         return exchange().stopping;
     }
 
@@ -292,7 +279,6 @@ class Session::Recorder {
         if (kinds_->is_off() && !std::exchange(draining_, true)) {
             last_arrival_ = next_flush_ = Clock::now();
             drained_at_ = last_arrival_ + kMostDrain;
-            guarded([&] { counters_.stop(); });
         }
     }
 
@@ -371,7 +357,6 @@ class Session::Recorder {
     std::optional<Clock::time_point> begin_at_, end_at_;  // of a window of time, as long as they are to come
     bool draining_ = false;                               // the window is over, work of it may still run
     Clock::time_point drained_at_, last_arrival_;
-    Counters counters_{sink_, [this](const std::string& text) { note(text); }};
     std::thread worker_;
 };
 

@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,9 +20,6 @@ struct SessionOptions {
     std::string command;        // what is recorded
     RecordingRequest request = {};
     std::chrono::milliseconds period{1000};  // what is complete is written this often
-    // Called by the session's thread whenever CUPTI's library for counters may have registered what it does at exit. A
-    // handler that finishes the session at exit has to be registered again then, or it would find that library gone.
-    std::function<void()> on_counter_library = {};
 };
 
 class Session {

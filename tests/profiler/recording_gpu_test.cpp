@@ -1,15 +1,10 @@
-// Recordings of known work: bytes and counts exactly, times as CUDA events have them. The program recorded is
-// profiled_program, unchanged; `oomb-profile run` puts the recorder into it. OOMB_BIN says where the programs are.
+// Recordings of known work: bytes and counts exactly, times as CUDA events have them.
 
 #include <doctest/doctest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <limits>
 #include <set>
 
@@ -18,86 +13,11 @@
 #include "profiler/analysis/sums.hpp"
 #include "profiler/record/session.hpp"
 #include "runtime/core/error.hpp"
-#include "runtime/core/json.hpp"
-#include "tests/profiler/fabricated.hpp"
 #include "tests/profiler/gpu_work.hpp"
+#include "tests/profiler/recorded_program.hpp"
 
 namespace oomb::profiler {
 namespace {
-
-std::string folder_of_tests() {
-    return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
-}
-
-struct Recorded {
-    int code = 0;
-    std::string output;  // both streams
-    Json work;           // what the program says of itself; null if it said nothing
-    std::optional<Profile> profile;
-
-    std::int64_t number(const char* key) const { return work.at(key).get<std::int64_t>(); }
-};
-
-// The shell's words around the program's name stay out of it.
-Recorded record(const std::string& mode, const std::string& flags = "") {
-    const TemporaryPath out;
-    const char* bin = std::getenv("OOMB_BIN");
-    const std::string command = std::string(bin == nullptr ? "build/bin" : bin) + "/oomb-profile run " + flags +
-                                " --out " + out.get().string() + " -- " + folder_of_tests() +
-                                "/oomb_profiled_program " + mode + " 2>&1";
-    Recorded recorded;
-    FILE* pipe = popen(command.c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    char line[4096];
-    while (std::fgets(line, sizeof line, pipe) != nullptr) {
-        recorded.output += line;
-        if (line[0] == '{') {
-            recorded.work = Json::parse(line);
-        }
-    }
-    const int status = pclose(pipe);
-    recorded.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    if (std::filesystem::exists(out.get())) {
-        recorded.profile = read_profile(out.get());
-    }
-    return recorded;
-}
-
-struct Sums {
-    std::int64_t kernels = 0, memset_bytes = 0;
-    std::array<std::int64_t, kCopyKinds> pieces{}, bytes{};
-};
-
-Sums sums_of(const Profile& profile) {
-    Sums sums{.kernels = std::ssize(profile.kernels)};
-    for (const Memset& memset : profile.memsets) {
-        sums.memset_bytes += memset.bytes;
-    }
-    for (const Copy& copy : profile.copies) {
-        sums.pieces[static_cast<std::size_t>(copy.kind)] += copy.pieces;
-        sums.bytes[static_cast<std::size_t>(copy.kind)] += copy.bytes;
-    }
-    return sums;
-}
-
-void check_counts(const Recorded& recorded) {
-    INFO(recorded.output);
-    REQUIRE(recorded.code == 0);
-    REQUIRE(recorded.profile);
-    const Sums sums = sums_of(*recorded.profile);
-    CHECK(recorded.profile->file.whole);
-    CHECK(recorded.profile->losses == Losses{});
-    CHECK(recorded.profile->faults.without_time == 0);
-    CHECK(recorded.profile->faults.unnamed == 0);
-    CHECK(sums.kernels == recorded.number("kernels"));
-    CHECK(sums.memset_bytes == recorded.number("memset_bytes"));
-    constexpr auto kIn = static_cast<std::size_t>(CopyKind::kHostToDevice);
-    constexpr auto kOut = static_cast<std::size_t>(CopyKind::kDeviceToHost);
-    CHECK(sums.pieces[kIn] == recorded.number("to_device"));
-    CHECK(sums.bytes[kIn] == recorded.number("to_device_bytes"));
-    CHECK(sums.pieces[kOut] == recorded.number("to_host"));
-    CHECK(sums.bytes[kOut] == recorded.number("to_host_bytes"));
-}
 
 // The part of a profile from the long kernel to the memset that follows it: what do_overlapping times. Copies of other
 // work come behind that.
@@ -150,11 +70,6 @@ void check_steps(const Profile& profile, int first, int last) {
     CHECK(sums.bytes[static_cast<std::size_t>(CopyKind::kHostToDevice)] == bytes);
     CHECK_FALSE(profile.devices.empty());  // made at CUDA's start
     CHECK_FALSE(profile.memory.empty());
-}
-
-bool has_note(const Profile& profile, const std::string& part) {
-    return std::any_of(profile.notes.begin(), profile.notes.end(),
-                       [&](const std::string& note) { return note.find(part) != std::string::npos; });
 }
 
 }  // namespace
@@ -270,42 +185,6 @@ TEST_CASE("injected: calls beside the work that they launched") {
         CHECK(correlations.contains(kernel.correlation));
     }
     CHECK(record("threads").profile->calls.empty());
-}
-
-TEST_CASE("injected: counters beside the records, or one line about why there are none") {
-    const Recorded recorded = record("copies", "--counters");
-    check_counts(recorded);
-    const Profile& profile = *recorded.profile;
-    if (has_note(profile, "counters are not sampled")) {
-        MESSAGE(recorded.output);
-        CHECK(profile.counters.empty());
-        return;
-    }
-    // Sampling begins some hundred milliseconds after the first context.
-    std::int64_t begin_ns = std::numeric_limits<std::int64_t>::max(), end_ns = 0;
-    double read = 0;
-    for (const Counter& counter : profile.counters) {
-        if (profile.text(counter.name) == "pcie__read_bytes.sum") {
-            begin_ns = std::min(begin_ns, counter.begin_ns);
-            end_ns = std::max(end_ns, counter.end_ns);
-            read += static_cast<double>(counter.value);
-        }
-    }
-    REQUIRE(end_ns - begin_ns > 1'000'000'000);
-    double copied = 0;
-    for (const Copy& copy : profile.copies) {
-        const auto within = static_cast<double>(
-            std::max<std::int64_t>(0, std::min(copy.end_ns, end_ns) - std::max(copy.begin_ns, begin_ns)));
-        copied += static_cast<double>(copy.bytes) * within / static_cast<double>(copy.end_ns - copy.begin_ns);
-    }
-    // Beside what was copied the GPU reads commands, some MB/s. A sample covers a millisecond of more than 1,000.
-    CHECK(read > 0.98 * copied);
-    CHECK(read < 1.02 * copied);
-}
-
-// The program ends while sampling is being prepared.
-TEST_CASE("injected: counters of a program of 0.2 s: it ends as it would without") {
-    check_counts(record("overlap", "--counters"));
 }
 
 TEST_CASE("linked: a window of steps, closed while the program goes on") {

@@ -44,7 +44,7 @@ TEST_CASE("steps are A:B or A, from 1") {
 
 TEST_CASE("a request goes through the environment unchanged") {
     const RecordingRequest requests[] = {{},
-                                         {.operations = true, .calls = true, .counters = true, .window = {}},
+                                         {.operations = true, .calls = true, .window = {}},
                                          {.window = {.start_after_seconds = 0.1, .seconds = 1e-3}},
                                          {.calls = true, .window = {.steps = StepRange{2, 9}, .step_range = "a = b"}}};
     for (const RecordingRequest& request : requests) {

@@ -32,7 +32,6 @@ def test_help_of_all_commands():
                                           (["compare"], "two of --plan, --trace and --profile"), (["compare", "a"], "found one recording"),
                                           (["compare", "a", "b", "--trace", "c"], "leave --plan"),
                                           (["compare", "--plan", "a"], "found 1"),
-                                          (["run", "--counters", "--", "true"], "--counters: sampling"),
                                           (["run", "--steps", "3:2", "--", "true"], '--steps: found "3:2"'),
                                           (["run", "--steps", "2", "--seconds", "1", "--", "true"], "leave one out"),
                                           (["run", "--seconds", "0", "--", "true"], "--seconds: found 0"),
@@ -144,11 +143,47 @@ def test_the_recorder_is_named_in_the_programs_environment(tmp_path):
     assert Path(words["CUDA_INJECTION64_PATH"]).name == "liboomb-profile-injection.so"
     assert "libcupti.so" in words["NVTX_INJECTION64_PATH"]
     assert words["OOMB_PROFILE_OUT"] == str(tmp_path / "x.profile")
-    for name, value in (("OPERATIONS", "1"), ("API", "1"), ("COUNTERS", "0"), ("STEPS", "2:3"), ("STEP_RANGE", "a step"), ("SECONDS", "")):
+    for name, value in (("OPERATIONS", "1"), ("API", "1"), ("STEPS", "2:3"), ("STEP_RANGE", "a step"), ("SECONDS", "")):
         assert words[f"OOMB_PROFILE_{name}"] == value
     done = profile("run", "--seconds", "1.5", "--start-after", "2", "--out", tmp_path / "x.profile", "--", "env")
     words = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
     assert (words["OOMB_PROFILE_SECONDS"], words["OOMB_PROFILE_START_AFTER"]) == ("1.5", "2")
+
+
+@needs_recorder
+def test_counters_are_put_into_the_recording_or_a_note_says_why_not(tmp_path):
+    """The program writes its recording as the recorder would: here a seed of the fuzzer."""
+    seed, out = tmp_path / "seed.profile", tmp_path / "x.profile"
+    seeds.write_profile(seed)
+    before = json.loads(profile("report", seed, "--json").stdout)
+    done = profile("run", "--counters", "--out", out, "--", "sh", "-c", f'test -e {out}.counters && cp {seed} "$OOMB_PROFILE_OUT"')
+    assert done.returncode == 0, done.stderr
+    after = json.loads(profile("report", out, "--json").stdout)
+    assert after["kernels"] == before["kernels"]
+    assert len(after["counters"]) > len(before["counters"]) or "counters are not sampled" in done.stderr
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["seed.profile", "x.profile"]
+
+
+@needs_recorder
+def test_counters_of_a_program_that_never_touches_cuda_leave_no_file(tmp_path):
+    done = profile("run", "--counters", "--out", tmp_path / "x.profile", "--", "true")
+    assert done.returncode == 1
+    assert "without touching CUDA" in done.stderr
+    assert profile("run", "--counters", "--out", tmp_path / "x.profile", "--", "sh", "-c", "exit 7").returncode == 7
+    assert not list(tmp_path.iterdir())
+
+
+@needs_recorder
+def test_counters_that_a_recording_cannot_take_are_left_beside_it(tmp_path):
+    out = tmp_path / "x.profile"
+    done = profile("run", "--counters", "--out", out, "--", "sh", "-c", 'echo no profile >"$OOMB_PROFILE_OUT"')
+    assert f"counters are left in {out}.counters" in done.stderr
+    assert profile("report", f"{out}.counters").returncode == 0
+    out.unlink()
+    again = profile("run", "--counters", "--out", out, "--", "touch", tmp_path / "ran")
+    assert again.returncode == 1
+    assert f"{out}.counters: exists already" in again.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 @needs_recorder
