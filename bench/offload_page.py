@@ -90,7 +90,8 @@ def hog_lines(hog):
 def page(result):
     contexts = dict(sorted(result["contexts"].items(), key=lambda item: int(item[0].rstrip("K"))))
     sittings = result["sittings"]
-    machine = sorted({sitting["gpu"].rsplit(",", 3)[0] for sitting in sittings if sitting["gpu"]})
+    # A line of nvidia-smi per GPU: name, driver, and what changes.
+    machine = sorted({gpu.rsplit(",", 3)[0].strip() for sitting in sittings for gpu in (sitting["gpu"] or "").splitlines()})
     programs = sorted({sitting["oomb"] for sitting in sittings})
     lines = ["# Offload on one H200: predicted, and as three clocks saw it", "",
              "The Qwen2.5-7B shape, dense attention, every K/V page in host memory: random weights and tokens, bf16, gradients without AdamW, chunks of 8K,",

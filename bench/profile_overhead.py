@@ -93,7 +93,7 @@ def page(result):
         "in who goes first; the overhead is the median of the rounds' ratios, with the least and the most.", "",
         "What a launch costs more than with CUPTI alone is the recorder's own. What CUPTI itself takes of a launch no recorder over it can avoid: a program that does nothing",
         "but launch, 4 us each, feels it in full; in a training step, whose host is ahead of the GPU, it is hidden.", "",
-        f"- Command: `bench/profile_overhead.py`; {result['oomb']}.", f"- Machine: {result['gpu'] or 'not said'}.", "",
+        f"- Command: `bench/profile_overhead.py`; {result['oomb']}.", f"- Machine: {'; '.join((result['gpu'] or 'not said').splitlines())}.", "",
         "| program | beside | rounds | without | recorded | overhead | held to | kernels | bytes of profile per kernel | dropped records |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", *rows]) + "\n"
 

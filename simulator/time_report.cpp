@@ -35,8 +35,7 @@ std::string list_note(const Prediction& prediction) {
     return prediction.lists.empty()
                ? ""
                : fmt::format(
-                     "  (page lists: {})\n  (an estimate: attention over lists at the rate of dense attention; no GPU "
-                     "kernel for it has been measured)\n",
+                     "  (page lists: {})\n  (an estimate: attention over lists at the rate of dense attention)\n",
                      prediction.lists);
 }
 

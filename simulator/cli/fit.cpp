@@ -91,12 +91,8 @@ ExitCode print(const FitFlags& fit_flags, const Call& call) {
     }
     call.out << render_plan(plan, model_name(flags.model), limits, time);
     if (excesses.empty()) {
-        const bool has_no_kernels = has_page_lists(run.attention) && run.device == DeviceKind::kCuda;
-        call.out << fmt::format(
-            "\n{} with it: {}\n{}", fit_flags.evaluates ? "evaluate" : "train", train_command(all_flags, run),
-            has_no_kernels
-                ? fmt::format("(oomb-train has no GPU kernels for --attention {} yet)\n", name_of(run.attention))
-                : "");
+        call.out << fmt::format("\n{} with it: {}\n", fit_flags.evaluates ? "evaluate" : "train",
+                                train_command(all_flags, run));
     }
     if (!all_flags.json_path.empty()) {
         write_text_file(all_flags.json_path, plan_json(plan, prediction));

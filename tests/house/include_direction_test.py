@@ -33,7 +33,7 @@ LIBRARIES = [
     {"name": "LibTorch", "header": re.compile(r"(ATen|torch|c10)/"), "but": ("trainer/weights/", "trainer/data/"),
      "where": ("trainer/", "tests/", "bench/")},
     {"name": "CUPTI", "header": re.compile(r"(cupti|generated_nvtx_meta)"), "but": (),
-     "where": ("profiler/record/", "tests/")},
+     "where": ("profiler/record/", "tests/", "bench/")},
     {"name": "NVTX", "header": re.compile(r"nvtx3/"), "but": (), "where": ("trainer/cuda/", "profiler/record/", "tests/")},
     {"name": "SQLite", "header": re.compile(r"sqlite3"), "but": (), "where": ("profiler/export/", "tests/")},
     {"name": "CUDA", "header": re.compile(r"(cuda|cublas|cudnn|cutlass|cute/|nvrtc)"), "but": (),

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""A step of the Qwen2.5-7B shape over top-K pages on one GPU, beside what oomb-plan said before.
+
+    python bench/measure_topk.py [--bin build/bin] [--contexts 64K,128K,256K] [--out docs/measurements/topk-h200.json]
+    python bench/measure_topk.py --metrics 256K=FILE.jsonl    # a run already made, by the command that is printed
+    python bench/measure_topk.py --page                       # the page alone, from the JSON
+
+64 pages of 128 tokens, chunks of 8K, windows of 32K, nothing kept, gradients without AdamW, random weights and tokens: the lists of random
+weights name pages far and near alike, which is the hardest case for the traffic and the easiest to repeat. Pages lie in GPU memory as far as they
+fit, the rest on the host. One step each; the preparation is left out. Everything goes to the JSON, and the page is made from it.
+"""
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from measure_steps import ROOT, gpu_state
+
+CONTEXTS = ("64K", "128K", "256K", "512K", "1M")
+STEP = "--model models/qwen2.5-7b.json --device cuda --chunk 8K --window 32K --attention topk --top-k 64 --offload host --host-memory 110GiB --no-optimizer"
+# Seconds of the paper's code, sparse (chunks of 4K, 64 pages), on such a machine; of 128K from three layers, of 256K as published.
+REFERENCE = {"64K": 32.7, "128K": 68, "256K": 201}
+# Seconds that the arithmetic alone takes at sustained rates: 8 N, two forwards of attention.
+FLOORS = {"64K": 7.7, "128K": 15.9, "256K": 32.3, "512K": 65.0, "1M": 130}
+GIB = 2**30
+
+
+def run(*words):
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, cwd=ROOT)
+    if done.returncode != 0:
+        sys.exit(f"{shlex.join(map(str, words))}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def command_of(context):
+    return f"oomb-train --synthetic {STEP} --context {context} --steps 1"
+
+
+def planned(folder, context):
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) / "plan.json"
+        run(folder / "oomb-plan", *STEP.split(), "--context", context, "--json", out)
+        plan = json.loads(out.read_text())
+    return {"peak_bytes": plan["peak_bytes"], "time": plan["time"]}
+
+
+def measured(folder, context):
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) / "metrics.jsonl"
+        run(folder / "oomb-train", "--synthetic", *STEP.split(), "--context", context, "--steps", 1, "--metrics", out)
+        return json.loads(out.read_text().splitlines()[-1])
+
+
+def cells(context, row):
+    step, plan = row["measured"], row["planned"]
+    seconds, told = step["seconds"]["total"], plan["time"]["seconds"]["total"]
+    moved = sum(step["copies"][side]["bytes"] for side in ("host_to_device", "device_to_host"))
+    beside = f"{REFERENCE[context]} s, {REFERENCE[context] / seconds:.1f} x" if context in REFERENCE else ""
+    return [context, f"{told:.1f} s", f"{seconds:.1f} s", f"{100 * (told / seconds - 1):+.1f} %", f"{step['tokens_per_second']:,.0f}",
+            *(f"{step['seconds'][phase]:.1f} s" for phase in ("fill", "forward", "backward")), f"{FLOORS[context]} s", beside,
+            f"{moved / GIB:.2f} GiB", f"{step['peak_bytes']['driver'] / GIB:.1f} GiB", f"{step['peak_bytes']['host'] / GIB:.1f} GiB",
+            f"{step['device']['watts']:.0f} W, {step['device']['clock_mhz']} MHz"]
+
+
+def page(result):
+    head = ["context", "predicted", "measured", "error", "tokens/s", "fill", "forward", "backward", "arithmetic alone", "the paper's code",
+            "both ways over PCIe", "GPU memory", "host memory", "card"]
+    rows = [cells(context, result["rows"][context]) for context in CONTEXTS if context in result["rows"]]
+    return "\n".join([
+        "# Steps over top-K pages on one H200", "",
+        "The Qwen2.5-7B shape, K = 64 pages of 128 tokens, chunks of 8K, nothing kept, gradients without AdamW, random weights and tokens, one step each. Pages",
+        "lie in GPU memory as far as they fit. *Predicted* is what `oomb-plan` says, with the lists of its own model; the paper's code attends to as many pages.", "",
+        *(f"- Command: `{result['rows'][context]['command']}`; {result['rows'][context]['oomb']}." for context in CONTEXTS if context in result["rows"]),
+        f"- Machine: {result['machine']}.", "",
+        "| " + " | ".join(head) + " |", "|" + " --- |" * len(head), *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default=ROOT / "build/bin", type=Path, help="folder of the programs")
+    parser.add_argument("--contexts", default="64K,128K,256K")
+    parser.add_argument("--metrics", metavar="CONTEXT=FILE", help="metrics of a run of the printed command, in place of a run")
+    parser.add_argument("--oomb", help="with --metrics: version and commit of that run")
+    parser.add_argument("--machine", help="with --metrics: the machine of that run")
+    parser.add_argument("--out", default=ROOT / "docs/measurements/topk-h200.json", type=Path)
+    parser.add_argument("--page", action="store_true", help="make the page from the JSON and stop")
+    arguments = parser.parse_args()
+    found = dict([arguments.metrics.split("=", 1)]) if arguments.metrics else {}
+    contexts = [] if arguments.page else list(found) or arguments.contexts.split(",")
+    if unknown := [name for name in contexts if name not in CONTEXTS]:
+        sys.exit(f"contexts: {', '.join(unknown)} unknown; there are {', '.join(CONTEXTS)}")
+    result = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"rows": {}}
+    for context in contexts:
+        print(command_of(context), flush=True)
+        file = found.get(context)
+        step = json.loads(Path(file).read_text().splitlines()[-1]) if file else measured(arguments.bin, context)
+        version = arguments.oomb if file else " ".join(run(arguments.bin / "oomb-train", "--version").split())
+        result["machine"] = arguments.machine if file else "; ".join((gpu_state() or "not said").splitlines())
+        result["rows"][context] = {"command": command_of(context), "oomb": version, "planned": planned(arguments.bin, context), "measured": step}
+        arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+    arguments.out.with_suffix(".md").write_text(page(result))
+
+
+if __name__ == "__main__":
+    main()
