@@ -88,11 +88,11 @@ def page(result):
                  for how, ratios in row["overhead"].items()]
     return "\n".join([
         "# What recording costs, on one H200", "",
-        f"A training step (Qwen2.5-7B shape of {LAYERS} layers, 32K tokens, every page on the host) with and without `--profile`, and a program that only launches kernels",
-        "of some microseconds: by itself, with CUPTI's records of kernels switched on and thrown away (`bench/cupti_alone.cpp`), and under `oomb-profile run`. Runs take turns",
-        "in who goes first; the overhead is the median of the rounds' ratios, with the least and the most.", "",
-        "What a launch costs more than with CUPTI alone is the recorder's own. What CUPTI itself takes of a launch no recorder over it can avoid: a program that does nothing",
-        "but launch, 4 us each, feels it in full; in a training step, whose host is ahead of the GPU, it is hidden.", "",
+        f"Training step: Qwen2.5-7B shape of {LAYERS} layers, 32K tokens, every page on the host, with and without `--profile`. Launch-bound program: one that only launches",
+        "kernels of some microseconds, by itself, with CUPTI's records of kernels switched on and thrown away (`bench/cupti_alone.cpp`), and under `oomb-profile run`. Runs",
+        "take turns in who goes first; the overhead is the median of the rounds' ratios, with the least and the most. Rows that are not there were not measured.", "",
+        *(["What a launch costs more than with CUPTI alone is the recorder's own. What CUPTI itself takes of a launch no recorder over it can avoid: a program",
+           "that does nothing but launch feels it in full; in a training step, whose host is ahead of the GPU, it is hidden.", ""] if "launches" in result["rows"] else []),
         f"- Command: `bench/profile_overhead.py`; {result['oomb']}.", f"- Machine: {'; '.join((result['gpu'] or 'not said').splitlines())}.", "",
         "| program | beside | rounds | without | recorded | overhead | held to | kernels | bytes of profile per kernel | dropped records |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", *rows]) + "\n"

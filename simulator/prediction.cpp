@@ -63,7 +63,7 @@ constexpr double kMostListedPageUses = 2e8;       // of the layers that are walk
 constexpr double kMostQuickListedPageUses = 1e7;  // some tenths
 constexpr double kMostOwnPageUses = 5e6;          // in the plan's own: some hundredth of a second
 constexpr double kMostOwnListedPageUses = 1e6;    // in all layers: the same
-constexpr double kMostHostShare = 0.05;           // of a step that its sample is taken for
+constexpr double kMostHostShare = 0.02;           // of a step that its sample is taken for
 
 // The executor looks at loss and gradients between their norm and the first update. A store of states runs beside a
 // fetch that comes after it in the schedule: the one that waits for the slot of the store before it.
@@ -254,8 +254,25 @@ void name_hardware(const schedule::Plan& plan, const HardwareProfile& profile, P
     }
 }
 
-Prediction simulate(const schedule::Plan& plan, const HardwareProfile& profile, const Walked& walked,
+// Room on the host for every gradient page that lists could name. Lists of a model say how long a step takes, not
+// whether --gradient-pages is enough: the run's own may name fewer pages.
+schedule::Plan with_room_for_modelled_lists(const schedule::Plan& plan, const ListSource& lists) {
+    schedule::Plan roomy = plan;
+    if (lists.recorded == nullptr && roomy.run.gradient_pages.mode != Amount::Mode::kAll) {
+        roomy.run.gradient_pages = {Amount::Mode::kAll, 0};
+        const schedule::StepShape step(roomy.model, roomy.run);
+        for (schedule::PoolPlan& pool : roomy.pools) {
+            if (pool.tier == Tier::kHost && pool.page_class == PageClass::kKvGradient) {
+                pool.frames = step.pages() * step.model().layers;
+            }
+        }
+    }
+    return roomy;
+}
+
+Prediction simulate(const schedule::Plan& asked, const HardwareProfile& profile, const Walked& walked,
                     StepObserver* observer = nullptr, std::int64_t* left_out = nullptr) {
+    const schedule::Plan plan = with_room_for_modelled_lists(asked, walked.lists);
     ProfileDurations durations(plan.run, profile);
     Prediction prediction = simulate(plan, durations, walked, observer, left_out);
     name_hardware(plan, profile, prediction);
@@ -270,7 +287,8 @@ bool host_holds_up(const Prediction& prediction) {
     return lanes > kMostHostShare * prediction.seconds;
 }
 
-Prediction simulate_sample(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists) {
+Prediction simulate_sample(const schedule::Plan& asked, const HardwareProfile& profile, const ListSource& lists) {
+    const schedule::Plan plan = with_room_for_modelled_lists(asked, lists);
     const schedule::Plan fewer = schedule::of_fewer_layers(plan, LayerSample::kLayers);
     const schedule::StepShape step(plan.model, plan.run), few(fewer.model, fewer.run);
     Clock clock(fewer, profile);

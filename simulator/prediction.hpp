@@ -53,7 +53,8 @@ struct Prediction {
 // predicting it would take minutes. Nothing: it can be.
 std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const HardwareProfile& profile);
 
-// A step with lists that takes more than some ten seconds to simulate: one prediction is worth that, a search is not.
+// A step with lists that takes more than some tenths of a second to simulate: one prediction is worth that, a search,
+// which makes some hundred, is not.
 bool is_slow_to_predict(const schedule::Plan& plan);
 
 // One sequence as long as planned, then the optimizer. Issues the very schedule that the trainer carries out.
@@ -77,8 +78,9 @@ Prediction simulate_shortened(const schedule::Plan& plan, const HardwareProfile&
 
 // The same step in the largest pages that its chunks and windows consist of (schedule::in_larger_pages): as many
 // operations, fewer pages each. Equal to simulate_step(), but for the rounding of a part of a page per layer, where
-// K/V pages in HBM end within a chunk or the last chunk is a short one; tests hold that to 0.5 %. A step with lists is
-// simulated as it is: lists name single pages.
+// K/V pages in HBM end within a chunk or the last chunk is a short one; tests hold that to 0.5 %. A step with lists
+// keeps its pages, which lists name one by one, and is simulated from four of its layers (layer_sample.hpp): tests hold
+// that to 1 %. With recorded lists, or where compute waits for the host, all layers are walked through.
 Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile,
                                     const ListSource& lists = {});
 

@@ -24,9 +24,10 @@ SettingTimes::Key SettingTimes::key_of(const schedule::Plan& plan) {
 }
 
 double SettingTimes::seconds_of(const schedule::Plan& plan) {
-    const auto [found, is_new] = seconds_.emplace(key_of(plan), 0.0);
-    if (is_new) {
-        found->second = simulate_in_larger_pages(plan, profile_, lists_).seconds;
+    const Key key = key_of(plan);
+    auto found = seconds_.find(key);
+    if (found == seconds_.end()) {
+        found = seconds_.emplace(key, simulate_in_larger_pages(plan, profile_, lists_).seconds).first;
     }
     return found->second;
 }

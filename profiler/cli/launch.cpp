@@ -5,9 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "runtime/core/error.hpp"
 
@@ -24,19 +25,28 @@ void pass_on(int signal) {
     }
 }
 
-[[noreturn]] void become(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
-    std::vector<char*> words;
-    for (const std::string& word : command) {
-        words.push_back(const_cast<char*>(word.c_str()));
+// Pointers to the words, and null behind them; the words outlive them.
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+    std::vector<char*> pointers;
+    pointers.reserve(words.size() + 1);
+    for (const std::string& word : words) {
+        pointers.push_back(const_cast<char*>(word.c_str()));
     }
-    words.push_back(nullptr);
-    for (const std::string& word : environment) {
-        putenv(const_cast<char*>(word.c_str()));
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
+// This process's environment with words NAME=VALUE in place of what has their names.
+std::vector<std::string> with_words(const std::vector<std::string>& words) {
+    std::vector<std::string> all = words;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string_view old(*entry);
+        const std::string_view name = old.substr(0, old.find('=') + 1);
+        if (std::none_of(words.begin(), words.end(), [&](const std::string& word) { return word.starts_with(name); })) {
+            all.emplace_back(old);
+        }
     }
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    execvp(words[0], words.data());
-    _exit(errno == ENOENT ? 127 : 126);  // as shells say it
+    return all;
 }
 
 }  // namespace
@@ -79,14 +89,19 @@ std::vector<std::string> recorder_environment(const Recorder& recorder, const st
 }
 
 int run_command(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+    const std::vector<std::string> variables = with_words(environment);
+    const std::vector<char*> words = pointers_to(command), values = pointers_to(variables);
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, pass_on);
     child = fork();
     if (child < 0) {
         fail<Error>("no process could be made: {}", std::strerror(errno));
     }
-    if (child == 0) {
-        become(command, environment);
+    if (child == 0) {  // other threads may hold what allocates: nothing is made here
+        signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, SIG_DFL);
+        execvpe(words[0], words.data(), values.data());
+        _exit(errno == ENOENT ? 127 : 126);  // as shells say it
     }
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

@@ -1,6 +1,7 @@
 #include "profiler/cli/sampled_counters.hpp"
 
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <utility>
 
@@ -35,12 +36,17 @@ void SampledCounters::add_to_recording(const RecordingWindow& window, std::ostre
     if (!end()) {
         return;
     }
+    // The recording is continued in place: an interruption would leave it without its end.
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
     try {
         append_counters(recording_, out_, window.everything() ? CountersOf::kRun : CountersOf::kWindow);
     } catch (const FileError& error) {
         keep_ = true;
         err << fmt::format("oomb-profile: counters are left in {}: {}\n", out_.string(), error.what());
     }
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
 }
 
 }  // namespace oomb::profiler

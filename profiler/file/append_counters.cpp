@@ -89,7 +89,7 @@ void append_counters(const std::filesystem::path& to, const std::filesystem::pat
         } else {
             writer.flush();
         }
-    } catch (const FileError&) {
+    } catch (...) {
         ProfileWriter before(to, recording.end);
         if (recording.whole) {
             before.close();

@@ -24,7 +24,7 @@ class CounterRecording {
     CounterRecording(const std::filesystem::path& out, const SessionHeader& header);
     CounterRecording(const CounterRecording&) = delete;
     CounterRecording& operator=(const CounterRecording&) = delete;
-    ~CounterRecording();  // ends without the rest of the samples
+    ~CounterRecording();  // ends the sampling; the file lacks its last block and its end
 
     // Writes what is there and closes the file. Throws FileError, also for what failed before.
     void finish();

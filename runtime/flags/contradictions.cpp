@@ -25,8 +25,7 @@ void refuse_contradictions(const RunFlags& flags) {
     if (flags.offload == "none" && flags.gradient_pages != defaults.gradient_pages) {
         fail<UsageError>(
             "--gradient-pages {} with --offload none: no gradient page is in host memory; take --offload host, or "
-            "leave "
-            "--gradient-pages out",
+            "leave --gradient-pages out",
             flags.gradient_pages);
     }
     if (flags.keep == "none" && !flags.keep_is_free && flags.kept_pages != defaults.kept_pages) {

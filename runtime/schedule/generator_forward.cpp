@@ -141,7 +141,7 @@ void SequenceGenerator::attend_part(std::int64_t layer, std::int64_t part, const
     if (part == 0 || merges) {
         attention.regions.push_back(write_and(part == 0, kOutputSum));
         attention.regions.push_back(write(kLogSumExp, slot(layer)));
-        if (merges) {  // room for what the plain kernels merge
+        if (merges) {  // as where a part is merged by an operation of its own: both live here
             attention.regions.push_back(scratch(kOutputPart));
             attention.regions.push_back(scratch(kLogSumExpPart));
         }

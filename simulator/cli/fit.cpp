@@ -56,8 +56,7 @@ void refuse_training_flags(const CLI::App& app) {
         if (app.count(name) > 0) {
             fail<UsageError>(
                 "{} with --eval: it is a flag of training, and an evaluation computes no gradient and changes no "
-                "weight; "
-                "leave one of the two out",
+                "weight; leave one of the two out",
                 name);
         }
     }

@@ -53,7 +53,7 @@ TEST_CASE("the plan is that of an evaluation, its command is oomb-train eval und
 }
 
 TEST_CASE("flags of training are refused beside --eval") {
-    const std::vector<std::string> values = {"bf16", "remainder", "", "", "xo", "3", "1", "host"};
+    const std::vector<std::string> values = {"bf16", "remainder", "", "", "xo", "3", "1", "host", "100"};
     REQUIRE(values.size() == kTrainingFlags.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
         const PlanCall call = plan(std::string("--eval --context 32K ") + kTrainingFlags[i] + " " + values[i]);

@@ -82,7 +82,8 @@ TrainPlan train_plan_of(RunFlags run_flags, const TrainFlags& flags, const std::
     TrainPlan asked;
     asked.options = to_training_options(flags, run.optimizer, run_flags.model, command);
     const auto profile = profile_of(machine.hardware, run, !flags.hardware.empty());
-    if (profile && profile->peak_flops.contains(run.compute)) {
+    // The model's FLOPs are those of dense attention.
+    if (profile && profile->peak_flops.contains(run.compute) && !has_page_lists(run.attention)) {
         asked.options.peak_flops = profile->peak_flops.at(run.compute).per_second;
     }
     asked.times = profile ? *profile : default_hardware();

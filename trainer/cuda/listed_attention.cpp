@@ -9,6 +9,7 @@
 #include "kernels/cuda/hopper/attention.hpp"
 #include "kernels/cuda/page_list.hpp"
 #include "kernels/cuda/page_selection.hpp"
+#include "runtime/core/error.hpp"
 #include "trainer/cuda/attention_operands.hpp"
 #include "trainer/cuda/cuda_backend.hpp"
 
@@ -105,6 +106,12 @@ bool fast_kernels_take([[maybe_unused]] const Args& args) {
 // To the workspace: of each list's pages the places in the operation's window.
 template <class T>
 const std::int32_t* CudaBackend<T>::send_lists(const Issued& issued) {
+    constexpr std::int64_t kNumber = sizeof(std::int32_t);
+    const std::int64_t room = (workspace_.reader_offsets - workspace_.lists) / kNumber;
+    const std::int64_t pages_room = (workspace_.readers - workspace_.reader_offsets) / kNumber;
+    const std::int64_t entries = std::ssize(issued.lists->lists), pages = std::ssize(issued.lists->pages);
+    require(entries <= room && pages < pages_room, "{}: {} entries of lists and {} pages, {} and {} are planned",
+            to_text(issued.operation.id), entries, pages, room, pages_room - 1);
     auto* lists = reinterpret_cast<std::int32_t*>(workspace(workspace_.lists));
     kernels::cuda::write_page_list(places_of(*issued.lists), {}, lists, nullptr, stream());
     return lists;

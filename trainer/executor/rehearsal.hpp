@@ -15,8 +15,7 @@ namespace oomb::trainer {
 // and alignments (modulo 256 bytes); only addresses, positions and numbers differ. Shards of the optimizer are of one
 // shape when the same types and alignments occur among their parts, however many and long these are. Pages lie in
 // frames of their pool in descending order: not in order, so that they are gathered. Lists name as many pages as they
-// may. Takes some 50 ns for each
-// operation of the schedule.
+// may. Takes some 50 ns for each operation of the schedule.
 std::vector<issue::IssuedOperation> rehearsal_of(const schedule::Plan& plan, const ParameterLayout& layout);
 
 }  // namespace oomb::trainer

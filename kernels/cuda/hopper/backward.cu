@@ -102,17 +102,23 @@ struct Consumer {
         __syncwarp();
         release(shared.empty[stage]);
         if constexpr (kSpecialised) {
-            const bool more = await_tile(tiles + 1);
-            wait_products<0>(dq);
-            begin_scores(s, 1 - stage);  // of no use if there is no more; ptxas serialises products begun in a branch
-            send(dq, part);
-            wait_products<0>(s);
-            return more;
+            return send_under_scores(dq, part, s, 1 - stage);
         } else {
             wait_products<0>(dq);
             send(dq, part);
             return true;
         }
+    }
+
+    // dq is under way; goes out while the scores of the next tile are computed. Whether there is one.
+    __device__ __forceinline__ bool send_under_scores(float (&dq)[kTileRows / 2], const DqPart& part,
+                                                      float (&s)[kTile / 2], int next_stage) {
+        const bool more = await_tile(tiles + 1);
+        wait_products<0>(dq);
+        begin_scores(s, next_stage);  // of no use if there is no more; ptxas serialises products begun in a branch
+        send(dq, part);
+        wait_products<0>(s);
+        return more;
     }
 
     // Begins dq = ds^T K, of this warpgroup's columns (of 128) or rows (of 128 queries), over all keys of the page.
@@ -242,9 +248,8 @@ void launch_backward(const BackwardOperands& operands, cudaStream_t stream) {
     op.dq = rows_map<float>(args.dq, args.tokens, args.query_heads, kHeadDim, kTileRows);
     if (kStep == BackwardStep::kOrdered) {
         const std::int64_t turns = backward_turns(args.tokens, args.query_heads);
-        const cudaError_t cleared =
-            cudaMemsetAsync(op.turns, 0, static_cast<std::size_t>(turns) * sizeof(*op.turns), stream);
-        require_operand(cleared == cudaSuccess, kBackwardName, "turns", turns, "numbers of device memory");
+        cudaMemsetAsync(op.turns, 0, static_cast<std::size_t>(turns) * sizeof(*op.turns), stream);
+        check_launch(kBackwardName);  // a refused memset is this thread's last error, too
     }
     const std::int64_t pages = (args.kv.tokens + kPageTokens - 1) / kPageTokens;
     launch_blocks<SharedOf<kHeadDim, kStep>>(kernel<kHeadDim, kStep>, pages * args.kv.kv_heads,
