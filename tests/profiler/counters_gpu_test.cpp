@@ -89,9 +89,9 @@ TEST_CASE("counters beside the records, or one line about why there are none") {
     const double copied = bytes_within(profile.copies, samples);
     MESSAGE("read " << read << " bytes, copied while sampled " << copied << ", copied in all "
                     << recorded.number("to_device_bytes"));
-    // What is counted are whole packets: each of 256 bytes at most, with 12 bytes of header or more; beside them commands,
-    // some MB/s of tens of GB/s. And a copy's bytes are spread evenly over its 1.2 ms here, which is wrong by less than
-    // one of 2,000 copies at each gap.
+    // What is counted are whole packets: each of 256 bytes at most, with 12 bytes of header or more; beside them
+    // commands, some MB/s of tens of GB/s. And a copy's bytes are spread evenly over its 1.2 ms here, which is wrong by
+    // less than one of 2,000 copies at each gap.
     CHECK(read > 1.02 * copied);
     CHECK(read < 1.10 * copied);
 
