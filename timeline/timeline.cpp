@@ -130,6 +130,7 @@ Group group_of(Kind kind) {
         case Kind::kPageRecall:
             return Group::kAttention;
         case Kind::kFetch:
+        case Kind::kPrefetch:
         case Kind::kWriteBack:
         case Kind::kRelease:
         case Kind::kStoreLists:

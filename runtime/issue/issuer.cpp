@@ -46,7 +46,7 @@ paging::ResidencyShape residency_shape(const schedule::Plan& plan, PageClass pag
 }
 
 Issuer::Issuer(const schedule::Plan& plan, IssuedSink& sink, PageListSource* lists)
-    : plan_(plan), sink_(sink), source_(lists), hazards_(plan) {
+    : sink_(sink), listed_(plan, lists), hazards_(plan) {
     for (int page_class = 0; page_class < kPageClasses; ++page_class) {
         residencies_.emplace_back(residency_shape(plan, static_cast<PageClass>(page_class)));
     }
@@ -69,12 +69,9 @@ void Issuer::take(const Operation& operation) {
 
 bool Issuer::issue(const Operation& operation, IssuedOperation& issued) {
     issued.operation = operation;
-    issued.lists = nullptr;
-    if (has_lists(operation)) {
-        name_pages(issued);
-    }
+    issued.lists = has_lists(operation) ? listed_.name(issued.operation) : nullptr;
     const bool moves = grant(issued);
-    const bool page_copy = operation.id.kind == Kind::kFetch || operation.id.kind == Kind::kWriteBack;
+    const bool page_copy = is_page_copy(operation.id.kind);
     if (page_copy && !moves) {
         return false;
     }
@@ -94,8 +91,9 @@ bool Issuer::issue(const Operation& operation, IssuedOperation& issued) {
     issued.ticket = hazards_.finish(issued.waits);
     issued.number = ++number_;
     if (operation.id.kind == Kind::kStoreLists) {
-        lists_stored_ = issued.ticket;
-        lists_ = nullptr;
+        listed_.stored(issued.ticket);
+    } else if (operation.id.kind == Kind::kLoadTokens) {
+        listed_.begin_chunk();
     }
     return true;
 }
@@ -121,38 +119,6 @@ bool Issuer::grant(IssuedOperation& issued) {
     return moves;
 }
 
-// Puts what the lists name in the place of the pages that the schedule could not know.
-void Issuer::name_pages(IssuedOperation& issued) {
-    Operation& operation = issued.operation;
-    const std::int64_t page_tokens = plan_.run.page_tokens;
-    const std::pair<std::int64_t, std::int64_t> group{operation.id.layer, operation.first_row / page_tokens};
-    if (lists_ == nullptr || lists_of_ != group) {
-        const std::int64_t history = operation.id.chunk * (plan_.run.chunk_tokens / page_tokens);
-        lists_ = read_lists(group.first, group.second, schedule::divide_up(operation.rows, page_tokens), history);
-        lists_of_ = group;
-    }
-    issued.lists = lists_;
-    const auto count = static_cast<std::int64_t>(lists_->pages.size());
-    for (schedule::PageRequest& request : operation.requests) {
-        if (request.listed && count > request.bound) {
-            fail<InternalError>("{}: its lists name {} pages, its bound is {}", to_text(operation.id), count,
-                                request.bound);
-        }
-        if (request.listed) {
-            request.pages.first = 0;
-            request.pages.count = count;
-            request.pages.list = lists_->pages.data();
-        }
-    }
-}
-
-std::shared_ptr<const PageLists> Issuer::read_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
-                                                    std::int64_t history) const {
-    require(source_ != nullptr, "page lists of layer {} are needed and nobody makes any", layer);
-    return std::make_shared<const PageLists>(checked_lists(source_->page_lists(layer, first, count, lists_stored_),
-                                                           layer, first, count, plan_.run.top_k, history));
-}
-
 void Issuer::track(const Operation& operation, const Grant& grant, PageUse use) {
     for (const paging::PageCopy& copy : grant.to_hbm) {
         hazards_.frame(Tier::kHost, grant.page_class, copy.host_frame, Access::kRead);
@@ -168,7 +134,7 @@ void Issuer::track(const Operation& operation, const Grant& grant, PageUse use) 
     for (const std::int32_t frame : grant.freed_host) {
         hazards_.frame(Tier::kHost, grant.page_class, frame, Access::kWrite);
     }
-    if (operation.id.kind == Kind::kFetch || operation.id.kind == Kind::kWriteBack) {
+    if (is_page_copy(operation.id.kind)) {
         return;  // touches nothing but its copies
     }
     for (const std::int32_t frame : grant.frames) {

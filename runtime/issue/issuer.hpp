@@ -2,11 +2,9 @@
 // Turns the schedule into operations that can run: asks the residency state machines for frames, derives the waits,
 // and hands the result on in program order. Trainer and simulator issue through this one class.
 
-#include <memory>
-#include <utility>
-
 #include "runtime/issue/hazard_tracker.hpp"
 #include "runtime/issue/issued_operation.hpp"
+#include "runtime/issue/listed_pages.hpp"
 #include "runtime/paging/residency.hpp"
 #include "runtime/schedule/plan.hpp"
 
@@ -37,22 +35,14 @@ class Issuer : public schedule::OperationSink {
 
   private:
     bool grant(IssuedOperation& issued);
-    void name_pages(IssuedOperation& issued);
-    std::shared_ptr<const PageLists> read_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
-                                                std::int64_t history) const;
     void track(const schedule::Operation& operation, const paging::Grant& grant, PageUse use);
 
-    const schedule::Plan& plan_;
     IssuedSink& sink_;
-    PageListSource* source_;
+    ListedPages listed_;
     HazardTracker hazards_;
     std::vector<paging::Residency> residencies_;
     std::vector<paging::Grant> spare_;  // their memory
     std::uint64_t number_ = 0;
-    Ticket lists_stored_ = 0;  // of the last store_lists
-    // Lists of the last group, for the operations on it follow one another: layer, first query page.
-    std::shared_ptr<const PageLists> lists_;
-    std::pair<std::int64_t, std::int64_t> lists_of_;
 };
 
 // The state machine of one class of pages, as the plan lays it out.

@@ -11,7 +11,7 @@ Movement movement_of(const IssuedOperation& issued, const schedule::Plan& plan) 
     if (operation.engine != Engine::kHostToDevice && operation.engine != Engine::kDeviceToHost) {
         return {};
     }
-    if (operation.id.kind != Kind::kFetch && operation.id.kind != Kind::kWriteBack) {
+    if (!is_page_copy(operation.id.kind)) {
         const auto& cost = std::get<schedule::CopyCost>(operation.cost);
         return {cost.bytes, cost.pages};
     }

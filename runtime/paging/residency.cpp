@@ -95,6 +95,7 @@ void Residency::request(PageUse use, const PageSet& pages, Grant& grant) {
                 grant.first_touch.push_back(page.alive ? 0 : 1);
                 page.alive ? bring(index, grant) : give_birth(index, grant);
                 page.newer_in_hbm = grant.tier == Tier::kHbm;
+                touch(index);
                 break;
             case PageUse::kWriteBack:
                 write_back(index, grant);
@@ -148,6 +149,7 @@ void Residency::write_back(std::int64_t index, Grant& grant) {
         page.host_frame = host_.take();
     }
     page.newer_in_hbm = false;
+    touch(index);
     grant.frames.push_back(page.hbm_frame);
     grant.to_host.push_back({page.hbm_frame, page.host_frame});
 }
@@ -155,7 +157,7 @@ void Residency::write_back(std::int64_t index, Grant& grant) {
 void Residency::release(std::int64_t index, Grant& grant) {
     Page& page = pages_[index];
     if (page.hbm_frame >= 0) {
-        if (evictable_.contains(page.hbm_frame)) {
+        if (!lives_in_hbm(index)) {
             evictable_.remove(page.hbm_frame);
             cache_used_ = request_number_;
         }
@@ -182,15 +184,10 @@ std::int32_t Residency::take_hbm_frame(std::int64_t index) {
 std::int32_t Residency::evict() {
     const std::int32_t frame = victim();
     if (frame < 0) {
-        fail<InternalError>("{} pages: a request needs more than the {} HBM frames", name_of(shape_.page_class),
-                            shape_.hbm_frames);
+        fail<InternalError>("{} pages: a request needs more than the {} HBM frames that may make room",
+                            name_of(shape_.page_class), shape_.hbm_frames);
     }
-    Page& page = pages_[page_in_[frame]];
-    if (page.newer_in_hbm) {
-        fail<InternalError>("{} page {}: evicted before it was written back", name_of(shape_.page_class),
-                            page_in_[frame]);
-    }
-    page.hbm_frame = -1;
+    pages_[page_in_[frame]].hbm_frame = -1;
     evictable_.remove(frame);
     return frame;
 }
@@ -234,8 +231,13 @@ void Residency::touch(std::int64_t index) {
         return;
     }
     last_request_[frame] = request_number_;
-    if (!lives_in_hbm(index)) {
-        cache_used_ = request_number_;
+    if (lives_in_hbm(index)) {
+        return;
+    }
+    cache_used_ = request_number_;
+    if (pages_[index].newer_in_hbm) {
+        evictable_.remove(frame);
+    } else {
         evictable_.touch(frame);
     }
 }
@@ -250,10 +252,7 @@ void Residency::rename_cached(std::int64_t layers, std::int64_t pages) {
         return;
     }
     for (std::int32_t frame = evictable_.oldest(); frame >= 0; frame = evictable_.after(frame)) {
-        Page& page = pages_[page_in_[frame]];
-        require(!page.newer_in_hbm, "{} page {}: renamed before it was written back", name_of(shape_.page_class),
-                page_in_[frame]);
-        page.hbm_frame = -1;
+        pages_[page_in_[frame]].hbm_frame = -1;
     }
     for (std::int32_t frame = evictable_.oldest(); frame >= 0; frame = evictable_.after(frame)) {
         const std::int64_t index = page_in_[frame] + shift;
@@ -270,11 +269,9 @@ void Residency::empty_cache() {
     for (std::int32_t frame = evictable_.empty() ? -1 : evictable_.newest(); frame >= 0; frame = older) {
         older = evictable_.before(frame);
         Page& page = pages_[page_in_[frame]];
-        if (!page.newer_in_hbm) {
-            page.hbm_frame = -1;
-            evictable_.remove(frame);
-            frames.push_back(frame);
-        }
+        page.hbm_frame = -1;
+        evictable_.remove(frame);
+        frames.push_back(frame);
     }
     hbm_.give_back_beneath(frames);
     cache_used_ = request_number_;

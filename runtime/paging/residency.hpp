@@ -66,14 +66,14 @@ class Residency {
 
     // Frames of a request's pages stay valid until a later request evicts or releases them; the hazard tracker orders
     // the next user of a frame after the earlier ones. Throws InternalError when the schedule breaks a rule: reads a
-    // page that does not exist, births one twice, asks for more frames than there are, evicts a page that only HBM
-    // holds.
+    // page that does not exist, births one twice, asks for more frames than there are beside those of pages that only
+    // HBM holds, which make no room until they are written back.
     Grant request(PageUse use, const PageSet& pages);
     // The same, into a grant whose memory is used again.
     void request(PageUse use, const PageSet& pages, Grant& grant);
 
     // For a simulation that leaves out requests which would do to other pages what earlier ones did. All pages of the
-    // cache, the HBM frames of pages at home on the host:
+    // cache, the HBM frames of pages at home on the host which the host has, too:
     std::uint64_t requests() const { return request_number_; }
     std::int64_t cached() const { return evictable_.size(); }
     std::uint64_t cache_used() const { return cache_used_; }  // number of the last request that used one of them
@@ -128,7 +128,7 @@ class Residency {
     FramePool hbm_, host_;
     std::vector<Page> pages_;            // by index * layers + layer: the order of birth
     std::vector<std::int64_t> page_in_;  // HBM frame -> page
-    LruList evictable_;                  // HBM frames whose page has its home on the host
+    LruList evictable_;                  // HBM frames of pages at home on the host, whose frame there is as new
     std::uint64_t request_number_ = 0;
     std::uint64_t cache_used_ = 0;
     std::vector<std::uint64_t> last_request_;  // HBM frame -> request that used it last

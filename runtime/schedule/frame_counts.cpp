@@ -76,7 +76,7 @@ class GradientPages {
 FrameCounts count_frames(const StepShape& step, std::int64_t resident, std::int64_t kept_hbm) {
     const std::int64_t part = divide_up(longest_history_part(step), step.run().page_tokens);
     // Two windows and two own chunks: one in use, one on its way.
-    const std::int64_t ring = 2 * part + 2 * std::min(step.pages_per_chunk(), step.pages());
+    const std::int64_t ring = 2 * part + 2 * std::min(step.pages_per_chunk(), step.pages()) + step.spare_pages();
     const GradientPages gradients(step, resident);
     FrameCounts counts;
     counts.at(Tier::kHbm, PageClass::kKv) = std::min(step.total_pages(), resident + ring);

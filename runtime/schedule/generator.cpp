@@ -147,6 +147,24 @@ void SequenceGenerator::emit_page_copies(Kind kind, Engine engine, std::int64_t 
     emit(operation);
 }
 
+void SequenceGenerator::prefetch(std::int64_t layer, PageClass page_class, bool lists_are_made) {
+    if (!step_.has_lists(chunk_)) {
+        return;  // windows are known: their fetches run ahead by themselves
+    }
+    const std::int64_t chunk = lists_are_made ? chunk_ : chunk_ - 1, history = step_.first_page(chunk_);
+    const std::int64_t most = std::min(step_.spare_pages(), history);
+    // Of a layer that the fill left out the chunk before has none yet.
+    const bool any = step_.has_lists(chunk) && (lists_are_made || step_.run().forward_only ||
+                                                ChunkPolicy(step_, chunk).fill(layer).attends);
+    Keys keys;
+    keys.pages = {page_class, static_cast<std::int32_t>(layer), history - most, most};
+    keys.first_query = step_.first_token(chunk);
+    keys.queries = step_.tokens_of(chunk);
+    keys.listed = any;  // else the latest pages
+    emit_page_copies(Kind::kPrefetch, Engine::kHostToDevice, layer, 0,
+                     page_class == PageClass::kKv ? PageUse::kRead : PageUse::kFetchIfAlive, keys);
+}
+
 RegionUse SequenceGenerator::vector_gradients() const {
     return write(step_.vectors_apart() ? RegionName::kVectorGradients : RegionName::kGradients);
 }

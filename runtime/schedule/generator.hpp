@@ -49,6 +49,9 @@ class SequenceGenerator {
     void emit_pass(Kind kind, std::int64_t layer, std::int64_t bytes, InlineVector<RegionUse, 8> regions);
     void emit_page_copies(Kind kind, Engine engine, std::int64_t layer, std::int64_t part, PageUse use,
                           const Keys& keys);
+    // Before attention over lists: what they name if they are made, else what those of the chunk before let expect, or
+    // where there are none the latest pages.
+    void prefetch(std::int64_t layer, PageClass page_class, bool lists_are_made);
     RegionUse vector_gradients() const;
     std::int32_t slot(std::int64_t layer) const;
     RegionUse in_slot(RegionUse use, std::int64_t layer) const;

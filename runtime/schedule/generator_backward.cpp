@@ -47,12 +47,14 @@ void SequenceGenerator::loss_tile(std::int64_t tile, std::int64_t tiles) {
 // output is needed; a norm whose matrix product is repeated has its output at hand.
 void SequenceGenerator::backward_layer(std::int64_t layer) {
     const BackwardPass pass = policy_.backward(layer);
+    prefetch(layer, PageClass::kKv, !pass.selects);
     if (pass.loads) {
         copy_activation(Kind::kLoadActivation, layer);
     }
     if (pass.attends) {
         repeat_attention(layer, pass);
     }
+    prefetch(layer, PageClass::kKvGradient, true);
     if (pass.repeats_mlp) {
         gate_up(layer, true);
     }

@@ -20,6 +20,9 @@ void SequenceGenerator::forward_chunk() {
         layer += left_out_layers(layer, 1);
         const ForwardPass pass = pass_over(layer);
         const bool last = layer + 1 == model.layers;
+        if (pass.attends) {
+            prefetch(layer, PageClass::kKv, !pass.selects);
+        }
         if (pass.projects != 0) {
             project_qkv(layer, pass.projects, pass.rotates);
         }

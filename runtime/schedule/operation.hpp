@@ -22,7 +22,8 @@ inline constexpr int kEngines = 5;
 enum class Phase : std::uint8_t { kFill, kForward, kBackward, kOptimizer };
 inline constexpr int kPhases = 4;
 
-// Kinds in the order of a step, then those of an evaluation alone. "Linear" kinds are GEMMs; their backwards are two:
+// Kinds in the order of a step, then those that came later: a new one is the last, for traces name kinds by number.
+// "Linear" kinds are GEMMs; their backwards are two:
 // by input and by weight.
 #define OOMB_OPERATION_KINDS(X)                                      \
     X(kZeroGradients, "zero_gradients")                              \
@@ -75,18 +76,24 @@ inline constexpr int kPhases = 4;
     X(kStoreState, "store_state")                                    \
     X(kStoreLosses, "store_losses")                                  \
     X(kPageMass, "page_mass")                                        \
-    X(kPageRecall, "page_recall")
+    X(kPageRecall, "page_recall")                                    \
+    X(kPrefetch, "prefetch")
 
 enum class Kind : std::uint8_t {
 #define OOMB_KIND(name, text) name,
     OOMB_OPERATION_KINDS(OOMB_KIND)
 #undef OOMB_KIND
 };
-inline constexpr int kKinds = static_cast<int>(Kind::kPageRecall) + 1;
+inline constexpr int kKinds = static_cast<int>(Kind::kPrefetch) + 1;
 
 std::string_view name_of(Engine engine);
 std::string_view name_of(Phase phase);
 std::string_view name_of(Kind kind);
+
+// Brings pages to HBM, or writes them to the host, and touches nothing else.
+constexpr bool is_page_copy(Kind kind) {
+    return kind == Kind::kFetch || kind == Kind::kPrefetch || kind == Kind::kWriteBack;
+}
 
 // `part` of kLinearQkv and kRope says which of the three they compute.
 inline constexpr std::uint32_t kQueryPart = 1, kKeyPart = 2, kValuePart = 4;

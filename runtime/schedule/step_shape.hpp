@@ -62,6 +62,12 @@ class StepShape {
     std::int64_t pages_per_group() const { return std::max<std::int64_t>(1, pages_per_window() / run_.top_k); }
     std::int64_t groups(std::int64_t chunk) const { return divide_up(pages_of(chunk), pages_per_group()); }
 
+    // Frames of the ring beside two windows and two chunks, where there are lists: what a layer is expected to read comes
+    // before its lists are known, and gradients wait for the last group of the layer that adds to them.
+    std::int64_t spare_pages() const {
+        return selects() ? std::min(kSpareWindows * pages_per_window(), first_page(chunks() - 1)) : 0;
+    }
+
     std::int64_t longest_chunk() const { return std::min(run_.chunk_tokens, tokens()); }
 
     // Chunks of which pages can be kept: filled ones that are not held since their fill. With layer inputs and outputs
@@ -107,6 +113,8 @@ class StepShape {
     }
 
   private:
+    static constexpr std::int64_t kSpareWindows = 2;
+
     ModelShape model_;
     RunConfiguration run_;
 };

@@ -1,10 +1,9 @@
 // Issuing whole steps with no device behind: frames and tables are those of the plan, no more and no fewer.
 #include <doctest/doctest.h>
 
-#include <numeric>
-
 #include "runtime/core/error.hpp"
 #include "runtime/issue/issuer.hpp"
+#include "tests/issue/random_lists.hpp"
 #include "tests/schedule/random_step.hpp"
 
 namespace oomb::testing {
@@ -13,31 +12,6 @@ namespace {
 using issue::IssuedOperation;
 using issue::Issuer;
 using schedule::Plan;
-
-// Random ascending lists, the same whenever they are asked for within a sequence, as in a run.
-class RandomLists : public issue::PageListSource {
-  public:
-    explicit RandomLists(const Plan& plan, std::uint64_t seed) : plan_(plan), seed_(seed) {}
-
-    std::vector<std::int32_t> page_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
-                                         issue::Ticket stored) override {
-        CHECK(stored > 0);
-        std::vector<std::int32_t> lists;
-        const std::int64_t per_chunk = plan_.run.chunk_tokens / plan_.run.page_tokens;
-        for (std::int64_t page = first; page < first + count; ++page) {
-            std::vector<std::int32_t> all(page / per_chunk * per_chunk);
-            std::iota(all.begin(), all.end(), 0);
-            std::shuffle(all.begin(), all.end(), std::mt19937_64(seed_ + 1000 * layer + page));
-            std::sort(all.begin(), all.begin() + plan_.run.top_k);
-            lists.insert(lists.end(), all.begin(), all.begin() + plan_.run.top_k);
-        }
-        return lists;
-    }
-
-  private:
-    const Plan& plan_;
-    std::uint64_t seed_;
-};
 
 class NullSink : public issue::IssuedSink {
   public:
@@ -162,14 +136,14 @@ RandomStep listed_step() {
 class ListedSink : public issue::IssuedSink {
   public:
     void take(IssuedOperation issued) override {
-        if (issued.lists != nullptr) {
+        if (issued.lists != nullptr && !issued.lists->lists.empty()) {
             operations.push_back(std::move(issued));
         }
     }
     std::vector<IssuedOperation> operations;
 };
 
-TEST_CASE("an issued operation over lists carries those of its query pages, and requests what they name") {
+TEST_CASE("an issued attention over lists carries those of its query pages, and requests what they name") {
     const RandomStep step = listed_step();
     const Plan plan = schedule::make_plan(step.model, step.run);
     ListedSink sink;

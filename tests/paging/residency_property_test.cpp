@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "runtime/core/error.hpp"
 #include "runtime/paging/residency.hpp"
@@ -133,7 +134,7 @@ class RandomRequests {
             case 3: {
                 const PageSet set = choose(-1);
                 contents_.accumulate(set);
-                contents_.write_back(set);
+                wait(set);
                 break;
             }
             case 4:
@@ -144,10 +145,32 @@ class RandomRequests {
         }
     }
 
+    // Some of the pages are written back much later. No more wait than leave the largest request its frames.
+    void wait(const PageSet& set) {
+        std::vector<std::int32_t> now;
+        for (std::int64_t i = 0; i < set.count; ++i) {
+            const Address page{set.layer, set.page(i)};
+            if (random_() % 2 == 0 && std::ssize(waiting_) < shape_.hbm_frames - shape_.resident_pages - largest_) {
+                waiting_.insert(page);
+            } else if (!waiting_.contains(page)) {
+                now.push_back(static_cast<std::int32_t>(set.page(i)));
+            }
+        }
+        contents_.write_back({shape_.page_class, set.layer, 0, std::ssize(now), now.data()});
+        if (random_() % 4 == 0) {
+            for (const auto& [layer, page] : std::exchange(waiting_, {})) {
+                if (contents_.alive({layer, page})) {
+                    contents_.write_back({shape_.page_class, layer, page, 1});
+                }
+            }
+        }
+    }
+
     std::mt19937_64 random_;
     ResidencyShape shape_;
     std::int64_t largest_;
     Contents contents_;
+    std::set<Address> waiting_;  // may hold what only HBM has
     std::vector<std::int32_t> list_;
 };
 
@@ -164,14 +187,14 @@ class RandomNextUses : public NextUses {
 
 TEST_CASE("pages read as last written, whatever travels") {
     for (std::uint64_t seed = 0; seed < 40; ++seed) {
-        const std::int64_t layers = 1 + static_cast<std::int64_t>(seed % 3), pages = 9, largest = 4;
+        const std::int64_t layers = 1 + static_cast<std::int64_t>(seed % 3), pages = 9, largest = 4, waiting = 3;
         const std::int64_t total = layers * pages;
         const std::int64_t resident = static_cast<std::int64_t>(seed * 7) % (total + 1);
         const bool cached = seed % 5 != 4;
         ResidencyShape shape{.page_class = PageClass::kKv,
                              .layers = layers,
                              .pages_per_layer = pages,
-                             .hbm_frames = cached ? std::min(total, resident + largest) : 0,
+                             .hbm_frames = cached ? std::min(total, resident + largest + waiting) : 0,
                              .host_frames = cached ? total - resident : total,
                              .resident_pages = cached ? resident : 0,
                              .cached_in_hbm = cached};

@@ -100,11 +100,17 @@ TEST_CASE("a request never evicts its own pages, also those it names later") {
                          doctest::Contains("more than the 3 HBM frames"), InternalError);
 }
 
-TEST_CASE("a page that only HBM holds is not evicted") {
-    Residency residency(shape_of(2, 8));
-    residency.request(PageUse::kBirth, pages(0, 2));
-    CHECK_THROWS_WITH_AS(residency.request(PageUse::kBirth, pages(2, 1)),
-                         doctest::Contains("before it was written back"), InternalError);
+TEST_CASE("a page that only HBM holds makes no room until it is written back") {
+    Residency residency(shape_of(3, 8));
+    birth(residency, pages(0, 3));
+    residency.request(PageUse::kAccumulate, pages(0, 1));
+    birth(residency, pages(3, 2));  // in the place of pages 1 and 2, which were used before page 0
+    CHECK_FALSE(moves(residency.request(PageUse::kRead, pages(0, 1))));
+    CHECK_THROWS_WITH_AS(residency.request(PageUse::kRead, pages(1, 3)),
+                         doctest::Contains("more than the 3 HBM frames that may make room"), InternalError);
+    residency.request(PageUse::kWriteBack, pages(0, 1));
+    CHECK(residency.request(PageUse::kRead, pages(1, 3)).frames.size() == 3);
+    CHECK(residency.request(PageUse::kRead, pages(0, 1)).to_hbm.size() == 1);
 }
 
 TEST_CASE("pages with their home in HBM stay, and are not written back") {
@@ -189,7 +195,7 @@ TEST_CASE("pages that only HBM holds stay in an emptied cache; frames that were 
     residency.request(PageUse::kAccumulate, pages(1, 1));
     residency.request(PageUse::kRelease, pages(2, 1));
     residency.empty_cache();
-    CHECK(residency.cached() == 1);
+    CHECK(residency.cached() == 0);
     CHECK_FALSE(moves(residency.request(PageUse::kRead, pages(1, 1))));
     CHECK(residency.request(PageUse::kRead, pages(0, 1)).frames == Frames{2});
     CHECK(residency.request(PageUse::kBirth, pages(3, 1)).frames == Frames{0});

@@ -296,7 +296,7 @@ TEST_CASE("bytes of page copies are those of the pages they name") {
         const RandomStep step = random.next();
         const StepShape shape(step.model, step.run);
         for (const Operation& operation : operations_of(step.model, step.run)) {
-            if (operation.id.kind == Kind::kFetch || operation.id.kind == Kind::kWriteBack) {
+            if (is_page_copy(operation.id.kind)) {
                 CHECK(step.run.offload == Offload::kHost);
                 const PageSet& pages = operation.requests[0].pages;
                 CHECK(std::get<CopyCost>(operation.cost).bytes ==

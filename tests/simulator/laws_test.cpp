@@ -199,7 +199,7 @@ class PagesOnTheBus : public simulator::StepObserver {
             travelling += std::ssize(grant.to_hbm) + std::ssize(grant.to_host);
         }
         const schedule::Kind kind = issued.operation.id.kind;
-        if (kind == schedule::Kind::kFetch || kind == schedule::Kind::kWriteBack) {
+        if (is_page_copy(kind)) {
             CHECK(movement.pages == travelling);
             pages += travelling;
         } else {

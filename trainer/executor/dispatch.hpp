@@ -140,6 +140,7 @@ struct Dispatch {
             case Kind::kLoadTokens:
                 return ops.load_tokens(issued), true;
             case Kind::kFetch:
+            case Kind::kPrefetch:
             case Kind::kWriteBack:
                 return ops.copy_pages(issued), true;
             case Kind::kKeepActivation:
