@@ -26,7 +26,7 @@ class Recorder : public schedule::OperationSink {
             requests.push_back(selection);
             listed_.stored(0);
         } else if (operation.id.kind == Kind::kLoadTokens) {
-            listed_.begin_chunk();
+            listed_.begin_chunk(operation.rows);
         }
         const bool listed = std::any_of(operation.requests.begin(), operation.requests.end(),
                                         [](const schedule::PageRequest& asked) { return asked.listed; });

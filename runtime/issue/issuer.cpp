@@ -93,7 +93,7 @@ bool Issuer::issue(const Operation& operation, IssuedOperation& issued) {
     if (operation.id.kind == Kind::kStoreLists) {
         listed_.stored(issued.ticket);
     } else if (operation.id.kind == Kind::kLoadTokens) {
-        listed_.begin_chunk();
+        listed_.begin_chunk(operation.rows);
     }
     return true;
 }

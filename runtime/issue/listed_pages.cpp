@@ -34,7 +34,8 @@ ListedPages::ListedPages(const schedule::Plan& plan, PageListSource* source)
     }
 }
 
-void ListedPages::begin_chunk() {
+void ListedPages::begin_chunk(std::int64_t tokens) {
+    chunk_pages_ = schedule::divide_up(tokens, step_.run().page_tokens);
     of_ = {-1, -1};
 }
 
@@ -87,9 +88,9 @@ void ListedPages::take_chunk(std::int64_t layer, std::int64_t chunk) {
     }
     groups_.clear();
     next_groups_.clear();
-    const std::int64_t pages = step_.pages_of(chunk), of_group = step_.pages_per_group();
-    for (std::int64_t page = 0; page < pages; page += of_group) {
-        groups_.push_back(read(layer, step_.first_page(chunk) + page, std::min(of_group, pages - page)));
+    const std::int64_t of_group = step_.pages_per_group();
+    for (std::int64_t page = 0; page < chunk_pages_; page += of_group) {
+        groups_.push_back(read(layer, step_.first_page(chunk) + page, std::min(of_group, chunk_pages_ - page)));
     }
     of_ = {layer, chunk};
 }
@@ -101,7 +102,7 @@ ListedPages::Shared ListedPages::prefetched(const Operation& operation) {
         take_chunk(layer, chunk);
         return of_pages(named_first(most));
     }
-    const Shared lists = read(layer, step_.first_page(chunk), step_.pages_of(chunk));
+    const Shared lists = read(layer, step_.first_page(chunk), step_.pages_per_chunk());
     return of_pages(named_most(*lists, step_.first_page(operation.id.chunk), most));
 }
 

@@ -18,8 +18,8 @@ class ListedPages {
     // Both outlive it. `source` may be null where no operation has lists.
     ListedPages(const schedule::Plan& plan, PageListSource* source);
 
-    // The next chunk begins, maybe of another sequence.
-    void begin_chunk();
+    // The next chunk begins, of so many tokens, maybe of another and shorter sequence.
+    void begin_chunk(std::int64_t tokens);
     // A store_lists is issued with this ticket.
     void stored(Ticket ticket);
 
@@ -53,6 +53,7 @@ class ListedPages {
     const schedule::StepShape step_;
     PageListSource* source_;
     Ticket stored_ = 0;
+    std::int64_t chunk_pages_ = 0;  // of the present chunk
     std::int64_t resident_pages_, most_waiting_;
     // Of the last chunk and layer that was asked for: by group of query pages.
     std::pair<std::int64_t, std::int64_t> of_{-1, -1};

@@ -55,7 +55,7 @@ void walk(const RandomStep& step, const Plan& plan, RandomLists& source, See see
         if (operation.id.kind == Kind::kStoreLists) {
             listed.stored(1);
         } else if (operation.id.kind == Kind::kLoadTokens) {
-            listed.begin_chunk();
+            listed.begin_chunk(operation.rows);
         }
         if (is_listed(operation)) {
             const auto lists = listed.name(operation);

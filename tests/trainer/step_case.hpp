@@ -34,7 +34,8 @@ struct Way {
 
 inline RunConfiguration step_run(DType type, const Way& way) {
     const Offload offload = way.offload;
-    RunConfiguration run = small_run(53, 16, type);
+    // With lists so long that the ring, which has more frames then, does not hold all pages.
+    RunConfiguration run = small_run(way.top_k > 0 ? 77 : 53, 16, type);
     run.offload = offload;
     run.keep = way.keep;
     run.held_chunks = way.held_chunks;
