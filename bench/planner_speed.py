@@ -39,7 +39,9 @@ CALLS = [
     ("top-K: fit, 1M in chunks of 8K, windows of 32K", 1.0, ["fit", *QWEN, *LEAN, *TOP_K, "--context", "1M", "--chunk", "8K", "--window", "32K"]),
     ("top-K: fit, 4M in chunks of 8K, windows of 32K", 5.0, ["fit", *QWEN, *LEAN, *TOP_K, "--context", "4M", "--chunk", "8K", "--window", "32K"]),
     ("top-K: best with its front, 128K", 2.0, ["best", *QWEN, *TOP_K, "--context", "128K"]),
-    ("top-K: fit, SmolLM2, 128K", 1.0, ["fit", *SMOL, *LEAN, *TOP_K, "--context", "128K"]),
+    # Compute waits for the host: all layers are walked through.
+    ("top-K: fit, SmolLM2, 128K in chunks of 2K, windows of 128K", 1.0, ["fit", *SMOL, *TOP_K, "--context", "128K", "--chunk", "2K", "--window", "128K"]),
+    ("top-K: best with its front, SmolLM2, 128K", 2.0, ["best", *SMOL, *TOP_K, "--context", "128K"]),
     ("top-K: max-context without optimizer, chunks of 8K, windows of 32K", 5.0,
      ["max-context", *QWEN, *TOP_K, "--no-optimizer", "--chunk", "8K", "--window", "32K"]),
     ("top-K: sweep of 54 points, 32K to 128K", 5.0,
