@@ -149,8 +149,7 @@ void Issuer::name_pages(IssuedOperation& issued) {
 std::shared_ptr<const PageLists> Issuer::read_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
                                                     std::int64_t history) const {
     require(source_ != nullptr, "page lists of layer {} are needed and nobody makes any", layer);
-    return std::make_shared<const PageLists>(checked_lists(source_->page_lists(layer, first, count, lists_stored_),
-                                                           layer, first, count, plan_.run.top_k, history));
+    return source_->checked({layer, first, count, plan_.run.top_k, history, lists_stored_});
 }
 
 void Issuer::track(const Operation& operation, const Grant& grant, PageUse use) {
