@@ -84,7 +84,32 @@ def hog_lines(hog):
                     for name, run in (("alone", hog["alone"]), ("beside copy_hog", hog["beside"]))]
                    + [["told by the simulator", seconds(hog["told_seconds"]), percent(hog["told_hidden_share"], sign=False), "", ""]]),
             f"The step takes {percent(hog['beside']['median_seconds'] / hog['alone']['median_seconds'] - 1)} longer; the simulator's factor is off by "
-            f"{judged(hog['told_error'], MOST['replay'])}. Gradients, norm and loss of both runs are {'the same, bit for bit' if hog['same_gradients'] else 'NOT the same'}.", ""]
+            f"{judged(hog['told_error'], MOST['replay'])}. Gradients, norm and loss of both runs are {'the same, bit for bit' if hog['same_gradients'] else 'NOT the same'}.", "",
+            f"Copies are exposed for {exposed_ms(hog['alone'], hog['alone']['hidden_share'])} alone, for {exposed_ms(hog['beside'], hog['beside']['hidden_share'])} "
+            f"beside copy_hog, and told to be for {exposed_ms(hog['beside'], hog['told_hidden_share'])} at the same mean rates.", "",
+            *hogged_lines(hog.get("hogged"))]
+
+
+def exposed_ms(run, hidden_share):
+    return f"{1000 * (1 - hidden_share) * sum(run['busy_seconds'].values()):.0f} ms"
+
+
+def hogged_lines(hogged):
+    """Of measurements that kept what copies took by size."""
+    if hogged is None:
+        return []
+    rows = []
+    for direction, title in DIRECTIONS.items():
+        alone = {row["bytes"]: row for row in hogged["copies"]["alone"][direction]}
+        for row in hogged["copies"]["beside"][direction]:
+            before = alone.get(row["bytes"], {}).get("quartiles_us")
+            rows.append([title, f"{row['bytes'] / 2**20:.2f} MiB", str(row["count"]), "" if before is None else f"{before[1]:.0f} us",
+                         " / ".join(f"{q:.0f}" for q in row["quartiles_us"]) + " us"])
+    return ["What copies take, by size: the median alone, and quartiles beside copy_hog.", "",
+            *table(["", "bytes", "copies", "alone", "beside"], rows),
+            f"Replayed with all copies of a size alike, the step beside copy_hog takes {seconds(hogged['even_seconds'])}, not {seconds(hogged['seconds'])}, with "
+            f"{percent(hogged['even_hidden_share'], sign=False)} of the copies hidden: what that lacks lies in how copies of a size differ, what is left of the error in "
+            "when they begin.", ""]
 
 
 def page(result):

@@ -14,7 +14,9 @@ Random weights and tokens, dense attention, gradients without AdamW. Parts of a 
   profile a run with --profile: bytes and hidden share by CUPTI. Not traced, for an event around each operation adds microseconds to
           each, in which the GPU computes nothing and a copy counts as exposed
 "hog" is the same step on less bandwidth: bench/copy_hog.cpp copies beside it; the trace of a run without it, replayed at the bandwidth that
-was left, says how long the step takes; --deterministic, so that gradients must keep their bits.
+was left, says how long the step takes; --deterministic, so that gradients must keep their bits. What copies of each size took with and
+without it is kept, and the hogged trace is replayed with copies of a size all alike: where that is the hogged step again, what the first
+replay lacks lies in when copies begin, else in how those of a size differ.
 
 Everything goes to docs/measurements/offload-h200.json as soon as it is there, under its context and part (what is there already
 is replaced), and the page beside it is made from that file.
@@ -208,6 +210,28 @@ def replayed(programs, trace, folder, rates=None):
     return json.loads(out.read_text()), alone
 
 
+def copies_of(trace):
+    """Of the last step in a trace, by direction and size, where there are eight or more: how often, and quartiles in microseconds."""
+    found = {direction: {} for direction in DIRECTIONS}
+    with trace.open() as lines:
+        engines = json.loads(next(lines))["engines"]
+        for line in map(json.loads, lines):
+            if isinstance(line, list) and line[4] > 0 and engines[line[1]] in found:
+                found[engines[line[1]]].setdefault(line[4], []).append(line[3] / 1000)
+            elif isinstance(line, dict) and "step" in line:
+                found = {direction: {} for direction in DIRECTIONS}
+    return {direction: [{"bytes": size, "count": len(times), "quartiles_us": [round(q, 1) for q in statistics.quantiles(times, n=4)]}
+                        for size, times in sorted(sizes.items()) if len(times) >= 8] for direction, sizes in found.items()}
+
+
+def evened_out(programs, trace, folder):
+    """The replay of a trace, and again with every copy at the time of its size. The delays before copies are those recorded in both."""
+    unchanged, rates = replayed(programs, trace, folder)
+    even, _ = replayed(programs, trace, folder, rates)
+    return {"replay_error": unchanged["error"], "seconds": unchanged["recorded"]["seconds"]["total"], "rates": rates,
+            "even_seconds": even["changed"]["seconds"]["total"], "even_hidden_share": even["changed"]["copies"]["hidden_share"]}
+
+
 def measure_hog(programs, arguments):
     with tempfile.TemporaryDirectory(dir=arguments.scratch) as name:
         folder = Path(name)
@@ -222,11 +246,13 @@ def measure_hog(programs, arguments):
         unchanged, rates = replayed(programs, trace, folder)
         left = {direction: effective(beside)[direction] / effective(alone)[direction] for direction in DIRECTIONS}
         told, _ = replayed(programs, trace, folder, {direction: rates[direction] * left[direction] for direction in DIRECTIONS})
+        hogged = {"copies": {name: copies_of(path) for name, path in (("alone", trace), ("beside", hogged_trace))},
+                  **evened_out(programs, hogged_trace, folder)}
     seconds = told["changed"]["seconds"]["total"]
     return {"command": " ".join(map(str, ["oomb-train", *flags])).replace(str(folder) + "/", ""), "layers": HOG_LAYERS, "alone": alone, "beside": beside,
             "hog": hog.rates, "bandwidth_left": left, "replay_error": unchanged["error"], "told_seconds": seconds,
             "told_error": seconds / told["recorded"]["seconds"]["total"] / (beside["median_seconds"] / alone["median_seconds"]) - 1,
-            "told_hidden_share": told["changed"]["copies"]["hidden_share"],
+            "told_hidden_share": told["changed"]["copies"]["hidden_share"], "hogged": hogged,
             "same_gradients": all(alone[key] == beside[key] for key in ("gradients_sha256", "loss", "grad_norm"))}
 
 

@@ -13,6 +13,9 @@ namespace oomb::simulator {
 class LayerSample : public schedule::OperationSink {
   public:
     static constexpr std::int64_t kLowest = 1, kSample = 2, kHighest = 1, kLayers = kLowest + kSample + kHighest;
+    // Of a step that is told from its sample compute waits for the host no longer: the host has no layers to come to
+    // rest in, how far it is ahead depends on all of them.
+    static constexpr double kMostHostShare = 0.02;
 
     // Of `whole`, the step in all its layers. All outlive the sample; `walk` hands to the issuer, and that to the
     // clock.

@@ -1,6 +1,7 @@
 #pragma once
 // Where a simulated step has the lists of top-K pages from.
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -13,8 +14,8 @@
 
 namespace oomb::simulator {
 
-// Lists of a model that were drawn once, for who simulates many steps of the same chunks and K. May be used by several
-// threads at a time.
+// Lists of a model that were drawn once, and united once, for who simulates many steps of the same chunks and K. May be
+// used by several threads at a time.
 class DrawnLists {
   public:
     // The source keeps what it refers to alive.
@@ -23,16 +24,23 @@ class DrawnLists {
         std::shared_ptr<Shared>& shared =
             shared_[{run.layers, run.context_tokens, run.chunk_tokens, run.page_tokens, run.top_k}];
         if (shared == nullptr) {
-            shared = std::make_shared<Shared>(modelled_lists(locality, run));
+            shared = std::make_shared<Shared>(modelled_lists(locality, run), kept_entries_);
         }
         return std::make_unique<Opened>(shared);
     }
 
   private:
+    // Of united lists: four bytes each.
+    static constexpr std::int64_t kMostKeptEntries = 16 << 20;
+    using KeptEntries = std::shared_ptr<std::atomic<std::int64_t>>;
+
     struct Shared {
-        explicit Shared(std::unique_ptr<issue::PageListSource> lists) : source(std::move(lists)) {}
+        Shared(std::unique_ptr<issue::PageListSource> lists, KeptEntries entries)
+            : source(std::move(lists)), kept_entries(std::move(entries)) {}
         std::mutex mutex;
         std::unique_ptr<issue::PageListSource> source;
+        std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, std::shared_ptr<const issue::PageLists>> kept;
+        KeptEntries kept_entries;
     };
     class Opened : public issue::PageListSource {
       public:
@@ -42,6 +50,20 @@ class DrawnLists {
             const std::scoped_lock lock(shared_->mutex);
             return shared_->source->page_lists(layer, first, count, stored);
         }
+        std::shared_ptr<const issue::PageLists> checked(const issue::AskedLists& asked) override {
+            const std::scoped_lock lock(shared_->mutex);
+            const std::tuple key(asked.layer, asked.first, asked.count);
+            if (const auto found = shared_->kept.find(key); found != shared_->kept.end()) {
+                return found->second;
+            }
+            std::shared_ptr<const issue::PageLists> lists = shared_->source->checked(asked);
+            const std::int64_t entries = std::ssize(lists->lists) + std::ssize(lists->pages);
+            if (*shared_->kept_entries + entries <= kMostKeptEntries) {
+                *shared_->kept_entries += entries;
+                shared_->kept.emplace(key, lists);
+            }
+            return lists;
+        }
 
       private:
         std::shared_ptr<Shared> shared_;
@@ -50,6 +72,7 @@ class DrawnLists {
     std::mutex mutex_;
     using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;  // of ListedRun
     std::map<Key, std::shared_ptr<Shared>> shared_;
+    KeptEntries kept_entries_ = std::make_shared<std::atomic<std::int64_t>>(0);
 };
 
 struct ListSource {

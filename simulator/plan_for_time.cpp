@@ -1,19 +1,8 @@
 #include "simulator/search.hpp"
 
-namespace oomb::simulator {
+#include "simulator/step_size.hpp"
 
-std::optional<RunConfiguration> halved_cut(const Freedom& freedom, const RunConfiguration& run) {
-    RunConfiguration half = run;
-    const auto halve = [](bool free, std::int64_t& tokens, std::int64_t unit) {
-        tokens = free && tokens > unit && tokens / 2 % unit == 0 ? tokens / 2 : tokens;
-    };
-    halve(freedom.chunk, half.chunk_tokens, run.page_tokens);
-    halve(freedom.window, half.window_tokens, run.page_tokens);
-    halve(freedom.logit_tile, half.logit_tile_tokens, 1);
-    const bool same = half.chunk_tokens == run.chunk_tokens && half.window_tokens == run.window_tokens &&
-                      half.logit_tile_tokens == run.logit_tile_tokens;
-    return same ? std::nullopt : std::optional(half);
-}
+namespace oomb::simulator {
 
 Freedom left_to_auto(const RunConfiguration& run) {
     Freedom freedom;

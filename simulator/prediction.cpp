@@ -1,19 +1,21 @@
 #include "simulator/prediction.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <utility>
 
+#include "runtime/core/error.hpp"
 #include "runtime/core/model_flops.hpp"
 #include "runtime/issue/issuer.hpp"
 #include "runtime/schedule/generator.hpp"
-#include "runtime/schedule/key_parts.hpp"
 #include "runtime/schedule/optimizer_schedule.hpp"
 #include "runtime/schedule/placement.hpp"
 #include "simulator/clock.hpp"
 #include "simulator/layer_sample.hpp"
 #include "simulator/shortcut.hpp"
+#include "simulator/step_size.hpp"
 
 namespace oomb::simulator {
 
@@ -47,6 +49,26 @@ Use Prediction::of(Kind kind) const {
     return sum;
 }
 
+void Prediction::add(const Prediction& until, const Prediction& since, double times) {
+    const auto whole = [&](std::int64_t count) { return std::llround(times * static_cast<double>(count)); };
+    exposed_copy_seconds += times * (until.exposed_copy_seconds - since.exposed_copy_seconds);
+    list_wait_seconds += times * (until.list_wait_seconds - since.list_wait_seconds);
+    for (std::size_t phase = 0; phase < schedule::kPhases; ++phase) {
+        phase_seconds[phase] += times * (until.phase_seconds[phase] - since.phase_seconds[phase]);
+        for (std::size_t engine = 0; engine < schedule::kEngines; ++engine) {
+            for (std::size_t kind = 0; kind < schedule::kKinds; ++kind) {
+                const Use &after = until.uses[phase][engine][kind], &before = since.uses[phase][engine][kind];
+                if (after.operations == before.operations) {
+                    continue;  // as most
+                }
+                uses[phase][engine][kind] +=
+                    {whole(after.operations - before.operations), times * (after.seconds - before.seconds),
+                     whole(after.bytes - before.bytes)};
+            }
+        }
+    }
+}
+
 std::optional<double> Prediction::hidden_copy_share() const {
     const double busy = of(Engine::kHostToDevice).seconds + of(Engine::kDeviceToHost).seconds;
     return busy > 0 ? std::optional(std::clamp(1 - exposed_copy_seconds / busy, 0.0, 1.0)) : std::nullopt;
@@ -58,20 +80,20 @@ std::optional<double> Prediction::flop_utilisation() const {
 
 namespace {
 
-constexpr double kMostPageUses = 5e8;             // in the largest pages: a second, a minute where nothing repeats
-constexpr double kMostListedPageUses = 2e8;       // of the layers that are walked through: some ten seconds
-constexpr double kMostQuickListedPageUses = 1e7;  // some tenths
-constexpr double kMostOwnPageUses = 5e6;          // in the plan's own: some hundredth of a second
-constexpr double kMostOwnListedPageUses = 1e6;    // in all layers: the same
-constexpr double kMostHostShare = 0.02;           // of a step that its sample is taken for
+// How far a step is simulated: until the executor has looked at the norm of the gradients, or to its end.
+enum class Until : std::uint8_t { kNorm, kEnd };
 
-// The executor looks at loss and gradients between their norm and the first update. A store of states runs beside a
-// fetch that comes after it in the schedule: the one that waits for the slot of the store before it.
+// The executor looks at loss and gradients between their norm and the first update, so all engines come to rest there.
+// A store of states runs beside a fetch that comes after it in the schedule: the one that waits for the slot of the
+// store before it.
 class OptimizerPhase : public schedule::OperationSink {
   public:
-    OptimizerPhase(const schedule::StepShape& step, issue::Issuer& issuer, Clock& clock)
-        : shards_(schedule::optimizer_shards(step)), issuer_(issuer), clock_(clock) {}
+    OptimizerPhase(const schedule::StepShape& step, issue::Issuer& issuer, Clock& clock, Until until)
+        : shards_(schedule::optimizer_shards(step)), issuer_(issuer), clock_(clock), until_(until) {}
     void take(const schedule::Operation& operation) override {
+        if (operation.id.kind != Kind::kGradientNorm && until_ == Until::kNorm) {
+            return;
+        }
         clock_.expect_fetch(operation.id.kind == Kind::kStoreState && shards_.store_meets_fetch(operation.id.part));
         issuer_.take(operation);
         if (operation.id.kind == Kind::kGradientNorm) {
@@ -83,6 +105,7 @@ class OptimizerPhase : public schedule::OperationSink {
     const schedule::OptimizerShards shards_;
     issue::Issuer& issuer_;
     Clock& clock_;
+    const Until until_;
 };
 
 // From the schedule to the clock, without a new operation in memory each time.
@@ -111,98 +134,22 @@ class AwaitedLists : public issue::PageListSource {
         clock_.wait_for_lists(stored);
         return source_->page_lists(layer, first, count, stored);
     }
+    std::shared_ptr<const issue::PageLists> checked(const issue::AskedLists& asked) override {
+        clock_.wait_for_lists(asked.stored);
+        return source_->checked(asked);
+    }
 
   private:
     std::unique_ptr<issue::PageListSource> source_;
     Clock& clock_;
 };
 
-// Pages that requests name, in a step: history and own pages of every chunk in fill, forward and backward, each for
-// the copy and for its use, with the gradients'. What simulating takes grows with it.
-double page_uses(const schedule::Plan& plan, std::int64_t page_tokens) {
-    constexpr double kUsesOfAPage = 8;
-    const schedule::StepShape step(plan.model, plan.run);
-    if (step.selects()) {
-        const std::int64_t named = step.pages_per_group() * plan.run.top_k;
-        std::int64_t pages = 0;
-        for (std::int64_t chunk = 0; chunk < step.chunks(); ++chunk) {
-            const std::int64_t history = step.first_page(chunk);
-            pages += step.pages_of(chunk) +
-                     (step.has_lists(chunk) ? step.groups(chunk) * std::min(named, history) : history);
-        }
-        return kUsesOfAPage * static_cast<double>(pages * plan.model.layers);
-    }
-    const std::int64_t all = schedule::divide_up(step.tokens(), page_tokens);
-    double pages = 0;
-    for (const schedule::LayersAlike& layers : schedule::layers_alike(step)) {
-        const std::int64_t reach = step.sliding_window(layers.first) + step.run().sinks;
-        // Beside its own pages a chunk uses half of the others, on average, or those within reach.
-        const double history = static_cast<double>(all) * static_cast<double>(step.chunks() - 1) / 2;
-        const double within = static_cast<double>(step.chunks() * schedule::divide_up(reach, page_tokens));
-        const bool slides = step.sliding_window(layers.first) > 0;
-        pages += static_cast<double>(layers.count) *
-                 (static_cast<double>(all) + (slides ? std::min(history, within) : history));
-    }
-    return kUsesOfAPage * pages;
-}
-
-// All layers look alike but for their lists, and leaving some of them out saves any.
-bool can_sample(const schedule::StepShape& step) {
-    return step.selects() && step.model().layers > LayerSample::kLayers && schedule::layers_alike(step).size() == 1;
-}
-
-// Of the layers that are walked through, where their lists are modelled.
-double walked_page_uses(const schedule::Plan& plan, std::int64_t page_tokens) {
-    const bool samples = can_sample(schedule::StepShape(plan.model, plan.run));
-    const double share =
-        samples ? static_cast<double>(LayerSample::kLayers) / static_cast<double>(plan.model.layers) : 1.0;
-    return share * page_uses(plan, page_tokens);
-}
-
-// The largest that divides chunks, windows and sinks, and in which the parts that a sliding window makes of a history
-// end where they do: as far back as the first query of a chunk sees, and the last one.
-std::int64_t largest_page(const schedule::Plan& plan) {
-    const RunConfiguration& run = plan.run;
-    std::int64_t page = std::gcd(std::gcd(run.chunk_tokens, run.window_tokens), run.sinks);
-    const schedule::StepShape step(plan.model, run);
-    for (const schedule::LayersAlike& layers : schedule::layers_alike(step)) {
-        const std::int64_t window = step.sliding_window(layers.first);
-        const std::int64_t first = schedule::divide_up(std::max<std::int64_t>(0, window - 1), run.page_tokens);
-        page = std::gcd(page, std::gcd(first, window / run.page_tokens) * run.page_tokens);
-    }
-    return page;
-}
-
-}  // namespace
-
-std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const HardwareProfile& profile) {
-    if (plan.run.device != DeviceKind::kCuda) {
-        return "times are those of a GPU";
-    }
-    if (const auto missing = missing_rate(profile, plan.run.compute, plan.run.deterministic)) {
-        return fmt::format("hardware profile \"{}\" has no {}", profile.name, *missing);
-    }
-    const double uses = walked_page_uses(plan, largest_page(plan));
-    const bool selects = schedule::StepShape(plan.model, plan.run).selects();
-    const double most = selects ? kMostListedPageUses : kMostPageUses;
-    if (uses > most) {
-        return fmt::format("a step uses pages {:.1e} times, simulated are up to {:.1e}", uses, most);
-    }
-    return std::nullopt;
-}
-
-bool is_slow_to_predict(const schedule::Plan& plan) {
-    return schedule::StepShape(plan.model, plan.run).selects() &&
-           walked_page_uses(plan, largest_page(plan)) > kMostQuickListedPageUses;
-}
-
-namespace {
-
-// How many sequences, whether what only repeats in them is left out, and where lists of pages come from.
+// How many sequences, whether what only repeats in them is left out, where lists of pages come from, and how far.
 struct Walked {
     std::int64_t sequences = 1;
     bool shortened = false;
     ListSource lists = {};
+    Until until = Until::kEnd;
 };
 
 void count_tokens(const schedule::Plan& plan, std::int64_t sequences, Prediction& prediction) {
@@ -239,7 +186,7 @@ Prediction simulate(const schedule::Plan& plan, Durations& durations, const Walk
             schedule::SequenceGenerator(step, number, walked.sequences, walk).generate();
         }
     }
-    OptimizerPhase optimizer(step, issuer, clock);
+    OptimizerPhase optimizer(step, issuer, clock, walked.until);
     schedule::generate_optimizer(step, optimizer);
     Prediction prediction = clock.so_far();
     prediction.lists = selects ? walked.lists.text(plan.run.attention) : "";
@@ -279,14 +226,14 @@ Prediction simulate(const schedule::Plan& asked, const HardwareProfile& profile,
     return prediction;
 }
 
-// Compute waits for the host, which has no layers to come to rest in: how far it is ahead depends on all of them.
 bool host_holds_up(const Prediction& prediction) {
     const double lanes = std::accumulate(prediction.phase_seconds.begin(), prediction.phase_seconds.end(), 0.0) -
                          prediction.of(Engine::kCompute).seconds - prediction.exposed_copy_seconds -
                          prediction.list_wait_seconds;
-    return lanes > kMostHostShare * prediction.seconds;
+    return lanes > LayerSample::kMostHostShare * prediction.seconds;
 }
 
+// Until the norm of the gradients.
 Prediction simulate_sample(const schedule::Plan& asked, const HardwareProfile& profile, const ListSource& lists) {
     const schedule::Plan plan = with_room_for_modelled_lists(asked, lists);
     const schedule::Plan fewer = schedule::of_fewer_layers(plan, LayerSample::kLayers);
@@ -297,9 +244,10 @@ Prediction simulate_sample(const schedule::Plan& asked, const HardwareProfile& p
     Walk walk(issuer, clock);
     LayerSample sample(step, walk, issuer, clock);
     schedule::SequenceGenerator(few, 0, 1, sample).generate();
-    OptimizerPhase optimizer(step, issuer, clock);
+    OptimizerPhase optimizer(step, issuer, clock, Until::kNorm);
     schedule::generate_optimizer(step, optimizer);
     Prediction prediction = sample.of_all();
+    prediction.sampled = true;
     prediction.lists = lists.text(plan.run.attention);
     count_tokens(plan, 1, prediction);
     name_hardware(plan, profile, prediction);
@@ -318,36 +266,61 @@ Prediction simulate_step(const schedule::Plan& plan, Durations& durations, std::
     return simulate(plan, durations, {.sequences = sequences}, observer);
 }
 
-Prediction simulate_optimizer(const schedule::Plan& plan, const HardwareProfile& profile) {
-    return simulate(schedule::in_larger_pages(plan, largest_page(plan)), profile, {.sequences = 0});
+OptimizerPrediction simulate_optimizer(const schedule::Plan& plan, const HardwareProfile& profile) {
+    const schedule::Plan large = schedule::in_larger_pages(plan, largest_page(plan));
+    OptimizerPrediction found{simulate(large, profile, {.sequences = 0, .until = Until::kNorm}), {}};
+    const Prediction whole = simulate(large, profile, {.sequences = 0});
+    found.update.seconds = whole.seconds - found.norm.seconds;
+    found.update.add(whole, found.norm, 1.0);
+    return found;
 }
 
 Prediction simulate_shortened(const schedule::Plan& plan, const HardwareProfile& profile, std::int64_t* left_out) {
     return simulate(plan, profile, {.sequences = 1, .shortened = true}, nullptr, left_out);
 }
 
-Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile,
-                                    const ListSource& lists) {
+Prediction simulate_gradients(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists) {
     const schedule::StepShape step(plan.model, plan.run);
     if (!step.selects()) {
-        return simulate_shortened(schedule::in_larger_pages(plan, largest_page(plan)), profile);
+        return simulate(schedule::in_larger_pages(plan, largest_page(plan)), profile,
+                        {.shortened = true, .until = Until::kNorm});
     }
     if (lists.recorded == nullptr && can_sample(step)) {
         if (Prediction sampled = simulate_sample(plan, profile, lists); !host_holds_up(sampled)) {
             return sampled;
         }
+        if (const auto reason = why_too_long(plan, Layers::kAll)) {
+            fail<UnsupportedError>("compute waits for the host, so all layers count: {}", *reason);
+        }
     }
-    return simulate_step(plan, profile, nullptr, lists);
+    return simulate(plan, profile, {.lists = lists, .until = Until::kNorm});
+}
+
+Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile,
+                                    const ListSource& lists) {
+    Prediction whole = simulate_gradients(plan, profile, lists);
+    whole += simulate_optimizer(plan, profile).update;
+    return whole;
 }
 
 Prediction predict_step(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists) {
-    const bool selects = schedule::StepShape(plan.model, plan.run).selects();
-    const bool is_short =
-        page_uses(plan, plan.run.page_tokens) <= (selects ? kMostOwnListedPageUses : kMostOwnPageUses);
-    if (!is_short) {
+    if (!is_quick_in_own_pages(plan)) {
         return simulate_in_larger_pages(plan, profile, lists);
     }
+    const bool selects = schedule::StepShape(plan.model, plan.run).selects();
     return selects ? simulate_step(plan, profile, nullptr, lists) : simulate_shortened(plan, profile);
+}
+
+Predicted try_to_predict(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists) {
+    const Layers layers = lists.recorded == nullptr ? Layers::kSample : Layers::kAll;
+    if (const auto reason = why_unpredictable(plan, profile, layers)) {
+        return {std::nullopt, *reason};
+    }
+    try {
+        return {predict_step(plan, profile, lists), ""};
+    } catch (const UnsupportedError& error) {
+        return {std::nullopt, error.what()};
+    }
 }
 
 }  // namespace oomb::simulator

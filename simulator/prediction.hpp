@@ -34,6 +34,7 @@ struct Prediction {
     // came from, empty where the step has none.
     double list_wait_seconds = 0.0;
     std::string lists;
+    bool sampled = false;  // told from some of the layers (layer_sample.hpp)
     std::int64_t tokens = 0;
     double model_flops = 0.0;          // runtime/core/model_flops.hpp
     std::optional<double> peak_flops;  // per second, where the profile has it
@@ -42,20 +43,21 @@ struct Prediction {
     Use of(schedule::Engine engine) const;
     Use of(schedule::Kind kind) const;
 
+    // Adds `times` what happened between two moments of a clock, but for the seconds of the step.
+    void add(const Prediction& until, const Prediction& since, double times);
+    // What comes after it.
+    Prediction& operator+=(const Prediction& later) {
+        seconds += later.seconds;
+        add(later, {}, 1.0);
+        return *this;
+    }
+
     double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
     // 1 - exposed / busy, busy of both copy engines added, within [0, 1]; nothing when nothing was copied.
     std::optional<double> hidden_copy_share() const;
     // Nothing with lists, of which model_flops knows nothing: it counts dense attention.
     std::optional<double> flop_utilisation() const;
 };
-
-// Why no time is predicted for this plan: its device, a rate that the profile lacks, or a step of so many pages that
-// predicting it would take minutes. Nothing: it can be.
-std::optional<std::string> why_unpredictable(const schedule::Plan& plan, const HardwareProfile& profile);
-
-// A step with lists that takes more than some tenths of a second to simulate: one prediction is worth that, a search,
-// which makes some hundred, is not.
-bool is_slow_to_predict(const schedule::Plan& plan);
 
 // One sequence as long as planned, then the optimizer. Issues the very schedule that the trainer carries out.
 // Deterministic. Time and memory: every operation is issued once, none is kept. Throws FileError where the profile has
@@ -80,15 +82,33 @@ Prediction simulate_shortened(const schedule::Plan& plan, const HardwareProfile&
 // operations, fewer pages each. Equal to simulate_step(), but for the rounding of a part of a page per layer, where
 // K/V pages in HBM end within a chunk or the last chunk is a short one; tests hold that to 0.5 %. A step with lists
 // keeps its pages, which lists name one by one, and is simulated from four of its layers (layer_sample.hpp): tests hold
-// that to 1 %. With recorded lists, or where compute waits for the host, all layers are walked through.
+// that to 1 %. With recorded lists, or where compute waits for the host, all layers are walked through;
+// UnsupportedError where that shows in the sample and all layers would take minutes (why_too_long).
 Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile,
                                     const ListSource& lists = {});
 
-// The optimizer's phase alone: the least that it adds to a step, for of it only the fetches of the first shards run
-// earlier, and here they are done.
-Prediction simulate_optimizer(const schedule::Plan& plan, const HardwareProfile& profile);
+// Its two parts, as Executor carries out a step: compute_gradients(), after whose norm all engines are at rest, and
+// update_weights(). The first depends on the optimizer's shards only by the slots of their ring
+// (OptimizerShards::ring_slots), for their states come into these beside the last backward; the second on nothing else.
+// So who simulates many settings does each part of them once.
+Prediction simulate_gradients(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists = {});
+
+// The optimizer's phase by itself. It is the least that it adds to a step, for of it only the fetches of the first
+// shards run earlier, and here they are done.
+struct OptimizerPrediction {
+    Prediction norm, update;
+    double seconds() const { return norm.seconds + update.seconds; }
+};
+OptimizerPrediction simulate_optimizer(const schedule::Plan& plan, const HardwareProfile& profile);
 
 // What the programs print: simulate_step() where that takes up to some tenth of a second, else in larger pages.
 Prediction predict_step(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists = {});
+
+// The same, or why there is none: why_unpredictable(), or what only the simulation finds.
+struct Predicted {
+    std::optional<Prediction> prediction;
+    std::string why_not;
+};
+Predicted try_to_predict(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists = {});
 
 }  // namespace oomb::simulator

@@ -1,50 +1,25 @@
 #include "simulator/search.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
-#include <tuple>
+#include <set>
 
 #include "runtime/core/error.hpp"
+#include "simulator/cuts.hpp"
+#include "simulator/parallel.hpp"
+#include "simulator/step_size.hpp"
 
 namespace oomb::simulator {
 namespace {
 
-constexpr std::int64_t kMostHeldTried = 16;
-constexpr std::int64_t kKeptParts = 4;       // of the kept pages that fit, so many parts are tried
-constexpr std::int64_t kLeastKeptPart = 64;  // and then steps down to this part of what the best keeps
+constexpr std::int64_t kLeastKeptPart = 64;  // steps go down to this part of what the best keeps
 
-constexpr std::size_t kScouted = 2;     // settings that say what a cut is worth
-constexpr std::size_t kMostListed = 8;  // of a cut whose steps have lists, which take long to simulate
-
-constexpr Amount kAuto{Amount::Mode::kAuto, 0};
-constexpr Amount kAll{Amount::Mode::kAll, 0};
-
-Amount count(std::int64_t n) {
-    return {Amount::Mode::kCount, n};
-}
-
-auto cut_of(const RunConfiguration& run) {
-    return std::tuple(run.chunk_tokens, run.window_tokens, run.logit_tile_tokens);
-}
+constexpr std::size_t kScouted = 2;          // settings that say what a cut is worth
+constexpr std::size_t kMostListed = 8;       // of a cut whose steps have lists, which take long to simulate
+constexpr double kMostWalkedPageUses = 3e8;  // of steps that are walked through in all their layers: some ten seconds
 
 }  // namespace
-
-// One cut of the sequence, whose plans share their layouts.
-class Search::Cut {
-  public:
-    Cut(const ModelShape& model, const RunConfiguration& run) : run_(run), model_(model), placement_(model_, run_) {}
-
-    const RunConfiguration& run() const { return run_; }
-    schedule::Plan plan_of(const RunConfiguration& run) { return placement_.plan_of(run); }
-    bool fits(const RunConfiguration& run) { return shortfalls(plan_of(run)).empty(); }
-    std::int64_t layers() const { return model_.layers; }
-    std::int64_t chunks() const { return schedule::StepShape(model_, run_).chunks(); }
-
-  private:
-    const RunConfiguration run_;
-    const ModelShape& model_;
-    schedule::Placement placement_;
-};
 
 Search::Search(const ModelShape& model, const RunConfiguration& asked, const Freedom& freedom,
                const HardwareProfile& profile, Progress progress, const Locality& locality)
@@ -87,7 +62,7 @@ std::optional<Setting> Search::best(std::int64_t gpu_memory_bytes, std::int64_t 
 
 // From this cut, or from a smaller one where nothing of it fits, to the next one that is better.
 void Search::downhill(const RunConfiguration& start, std::size_t most_per_cut) {
-    std::set<decltype(cut_of(start))> seen{cut_of(start)};
+    std::set<CutTokens> seen{cut_of(start)};
     visit(start, most_per_cut);
     for (std::optional<RunConfiguration> smaller = halved_cut(freedom_, start); !best_ && smaller;
          smaller = halved_cut(freedom_, *smaller)) {
@@ -97,7 +72,7 @@ void Search::downhill(const RunConfiguration& start, std::size_t most_per_cut) {
     for (bool better = best_.has_value(); better;) {
         better = false;
         const RunConfiguration from = best_->run;
-        for (const RunConfiguration& next : neighbours(from)) {
+        for (const RunConfiguration& next : neighbouring_cuts(freedom_, from)) {
             if (!better && seen.insert(cut_of(next)).second) {
                 visit(next, most_per_cut);
                 better = cut_of(best_->run) != cut_of(from);
@@ -106,62 +81,41 @@ void Search::downhill(const RunConfiguration& start, std::size_t most_per_cut) {
     }
 }
 
-std::vector<RunConfiguration> Search::neighbours(const RunConfiguration& run) const {
-    std::vector<RunConfiguration> list;
-    const auto add = [&](bool free, std::int64_t RunConfiguration::*tokens, std::int64_t value) {
-        // More than the sequence is as good as the sequence.
-        if (free && value > 0 && value < 2 * run.context_tokens) {
-            list.push_back(run);
-            list.back().*tokens = value;
-        }
-    };
-    for (const bool larger : {true, false}) {
-        const auto changed = [&](std::int64_t tokens, std::int64_t unit) {
-            return larger ? 2 * tokens : tokens / 2 % unit == 0 ? tokens / 2 : 0;
-        };
-        add(freedom_.chunk, &RunConfiguration::chunk_tokens, changed(run.chunk_tokens, run.page_tokens));
-        add(freedom_.window, &RunConfiguration::window_tokens, changed(run.window_tokens, run.page_tokens));
-        add(freedom_.logit_tile, &RunConfiguration::logit_tile_tokens, changed(run.logit_tile_tokens, 1));
-    }
-    return list;
-}
-
-RunConfiguration Search::lean_of(const RunConfiguration& run) const {
-    RunConfiguration lean = run;
-    lean.keep = freedom_.keep ? Keep::kNone : asked_.keep;
-    lean.held_chunks = freedom_.held_chunks ? Amount{} : asked_.held_chunks;
-    lean.kept_pages = asked_.kept_pages;
-    return lean;
-}
-
 void Search::visit(const RunConfiguration& run, std::size_t most) {
-    const RunConfiguration lean = lean_of(run);
+    CutSettings cut(model_, asked_, freedom_, run);
     try {
-        const schedule::Plan plan = schedule::make_plan(model_, lean);
-        if (why_unpredictable(plan, profile_) || is_slow_to_predict(plan)) {
+        const schedule::Plan plan = schedule::make_plan(model_, cut.lean());
+        if (why_unpredictable(plan, profile_) || is_slow_to_predict(plan) || gives_up()) {
             return;
         }
     } catch (const UsageError&) {  // more chunks or windows than there may be
         return;
     }
     ++cuts_;
-    Cut cut(model_, lean);
     const std::size_t before = simulated_.size();
     std::vector<Candidate> candidates = candidates_of(cut);
-    const bool selects = schedule::StepShape(model_, lean).selects();  // else a thread takes longer to begin
-    for (std::size_t i = 0; i < candidates.size() && simulated_.size() - before < most; ++i) {
+    const bool selects = schedule::StepShape(model_, cut.lean()).selects();  // else a thread takes longer to begin
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+        const std::size_t left = most - (simulated_.size() - before);
+        if (left == 0) {
+            break;
+        }
         if (selects && i % kScouted == 0) {
-            simulate_together(candidates, i);
+            simulate_together(candidates, i, std::min(kScouted, left));
         }
         try_candidate(std::move(candidates[i]));
     }
     report();
 }
 
-// The next ones from `first` on that can be faster than the best.
-void Search::simulate_together(const std::vector<Candidate>& candidates, std::size_t first) {
+bool Search::gives_up() const {
+    return times_.walked_page_uses() > kMostWalkedPageUses;
+}
+
+// The next ones from `first` on, `most` of them, that can be faster than the best.
+void Search::simulate_together(const std::vector<Candidate>& candidates, std::size_t first, std::size_t most) {
     std::vector<const schedule::Plan*> plans;
-    for (std::size_t i = first; i < std::min(first + kScouted, candidates.size()); ++i) {
+    for (std::size_t i = first; i < std::min(first + most, candidates.size()); ++i) {
         if (!cannot_win(candidates[i])) {
             plans.push_back(&candidates[i].setting.plan);
         }
@@ -170,10 +124,29 @@ void Search::simulate_together(const std::vector<Candidate>& candidates, std::si
     report();
 }
 
+std::vector<Prediction> Search::predictions_of(const std::vector<const schedule::Plan*>& plans) {
+    std::vector<const schedule::Plan*> long_ones;
+    std::copy_if(plans.begin(), plans.end(), std::back_inserter(long_ones),
+                 [](const schedule::Plan* plan) { return !is_quick_in_own_pages(*plan); });
+    times_.simulate(long_ones);
+    std::vector<Prediction> found(plans.size());
+    for_each_in_parallel(plans.size(), [&](std::size_t i) {
+        if (is_quick_in_own_pages(*plans[i])) {
+            found[i] = predict_step(*plans[i], profile_, times_.lists());
+        }
+    });
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+        if (!is_quick_in_own_pages(*plans[i])) {
+            found[i] = times_.prediction_of(*plans[i]);
+        }
+    }
+    return found;
+}
+
 // In the order of their bounds.
-std::vector<Search::Candidate> Search::candidates_of(Cut& cut) {
+std::vector<Search::Candidate> Search::candidates_of(CutSettings& cut) {
     std::vector<Candidate> candidates;
-    for (const RunConfiguration& one : settings_of(cut)) {
+    for (const RunConfiguration& one : cut.all()) {
         if (std::optional<Candidate> found = candidate(cut, one)) {
             candidates.push_back(std::move(*found));
         }
@@ -189,7 +162,7 @@ std::optional<Setting> Search::next_choice() {
         return next;
     }
     const auto holds = [](const RunConfiguration& run) { return to_text(run.held_chunks) != "0"; };
-    Cut cut(model_, lean_of(best_->run));
+    CutSettings cut(model_, asked_, freedom_, best_->run);
     std::size_t tried = 0;
     for (Candidate& one : candidates_of(cut)) {
         const RunConfiguration& run = one.setting.run;
@@ -204,120 +177,14 @@ std::optional<Setting> Search::next_choice() {
     return next;
 }
 
-std::vector<RunConfiguration> Search::settings_of(Cut& cut) const {
-    std::vector<RunConfiguration> settings;
-    for (const Keep keep : keeps()) {
-        RunConfiguration run = cut.run();
-        run.keep = keep;
-        const std::vector<Amount> held_counts_of_keep = held_counts(cut, keep);
-        for (const Place& place : places(keep)) {
-            run.offload = place.offload;
-            run.hbm_pages = place.pages;
-            for (const Amount& resident : states()) {
-                run.resident_shards = resident;
-                for (const Amount& held : held_counts_of_keep) {
-                    run.held_chunks = held;
-                    for (const Amount& kept : kept_counts(cut, run)) {
-                        settings.push_back(run);
-                        settings.back().kept_pages = kept;
-                    }
-                }
-            }
-        }
-    }
-    return settings;
-}
-
-std::vector<Keep> Search::keeps() const {
-    if (!freedom_.keep) {
-        return {asked_.keep};
-    }
-    const bool may_hold =
-        freedom_.held_chunks || (asked_.held_chunks.mode == Amount::Mode::kCount && asked_.held_chunks.count == 0);
-    return may_hold ? std::vector{Keep::kNone, Keep::kInput, Keep::kOutput, Keep::kInputAndOutput}
-                    : std::vector{Keep::kNone, Keep::kOutput};
-}
-
-// What is kept first, or all of the optimizer's states.
-std::vector<Amount> Search::states() const {
-    return freedom_.optimizer_states && asked_.optimizer ? std::vector{kAuto, kAll}
-                                                         : std::vector{asked_.resident_shards};
-}
-
-// With every page at home in HBM --offload host is as good as none. A ring leaves HBM to the optimizer's states and all
-// that is kept to the host.
-std::vector<Search::Place> Search::places(Keep keep) const {
-    if (!freedom_.offload && asked_.offload == Offload::kNone) {
-        return {{Offload::kNone, asked_.hbm_pages}};
-    }
-    if (!freedom_.hbm_pages) {
-        return {{Offload::kHost, asked_.hbm_pages}};
-    }
-    std::vector<Place> list = {{Offload::kHost, {HbmPages::Mode::kAuto, 0}}};
-    if (keep != Keep::kNone) {
-        list.push_back({Offload::kHost, {HbmPages::Mode::kRing, 0}});
-    }
-    return list;
-}
-
-// As many as fit where nothing is kept, and fewer, evenly spread.
-std::vector<Amount> Search::held_counts(Cut& cut, Keep keep) const {
-    if (!freedom_.held_chunks) {
-        return {asked_.held_chunks};
-    }
-    if (keeps_input(keep)) {
-        return {count(0)};
-    }
-    RunConfiguration run = cut.run();
-    run.keep = Keep::kNone;
-    const Place place = places(Keep::kNone).front();
-    run.offload = place.offload;
-    run.hbm_pages = place.pages;
-    const std::int64_t all = schedule::most(cut.chunks(), [&](std::int64_t held) {
-        run.held_chunks = count(held);
-        return cut.fits(run);
-    });
-    const std::int64_t steps = std::min(all, kMostHeldTried);
-    std::vector<Amount> counts{count(0)};
-    for (std::int64_t i = 1; i <= steps; ++i) {
-        counts.push_back(count(schedule::divide_up(i * all, steps)));
-    }
-    return counts;
-}
-
-std::vector<Amount> Search::kept_counts(Cut& cut, const RunConfiguration& run) const {
-    if (run.keep == Keep::kNone || !freedom_.kept_pages) {
-        return {run.keep == Keep::kNone ? kAll : asked_.kept_pages};
-    }
-    RunConfiguration most = run;
-    most.kept_pages = kAuto;
-    const std::int64_t fit = cut.plan_of(most).kept_pages();
-    const std::int64_t unit = keeps_input(run.keep) ? cut.layers() : 1;
-    std::vector<Amount> counts;
-    for (std::int64_t part = kKeptParts; part > 0; --part) {
-        const std::int64_t n = fit * part / kKeptParts / unit * unit;
-        if (n > 0 && (counts.empty() || counts.back().count != n)) {
-            counts.push_back(count(n));
-        }
-    }
-    return counts;
-}
-
-std::optional<Search::Candidate> Search::candidate(Cut& cut, const RunConfiguration& run) {
+std::optional<Search::Candidate> Search::candidate(CutSettings& cut, const RunConfiguration& run) {
     Candidate found{{run, cut.plan_of(run), 0.0}, 0.0};
     if (!shortfalls(found.setting.plan).empty()) {
         return std::nullopt;
     }
-    found.least_seconds = bound_.sequence_seconds(found.setting.plan.run) + optimizer_seconds(found.setting.plan);
+    found.least_seconds =
+        bound_.sequence_seconds(found.setting.plan.run) + times_.optimizer_seconds(found.setting.plan);
     return found;
-}
-
-double Search::optimizer_seconds(const schedule::Plan& plan) {
-    const auto [found, is_new] = optimizer_seconds_.emplace(plan.resident_shards, 0.0);
-    if (is_new) {
-        found->second = simulate_optimizer(plan, profile_).seconds;
-    }
-    return found->second;
 }
 
 bool Search::cannot_win(const Candidate& candidate) const {
@@ -347,12 +214,12 @@ bool Search::try_candidate(Candidate candidate) {
 
 // From the best setting on: kept pages one way or the other by ever smaller steps, held chunks by one.
 void Search::polish() {
-    Cut cut(model_, best_->run);
-    const std::int64_t unit = keeps_input(best_->run.keep) ? cut.layers() : 1;
+    CutSettings cut(model_, asked_, freedom_, best_->run);
+    const std::int64_t unit = keeps_input(best_->run.keep) ? model_.layers : 1;
     if (freedom_.kept_pages && best_->run.keep != Keep::kNone) {
         const std::int64_t pages = best_->plan.kept_pages();
         const std::int64_t least = std::max(unit, pages / kLeastKeptPart);
-        for (std::int64_t step = std::max(least, pages / (2 * kKeptParts)) / unit * unit; step >= least;
+        for (std::int64_t step = std::max(least, pages / (2 * CutSettings::kKeptParts)) / unit * unit; step >= least;
              step = step / 2 / unit * unit) {
             while (moved(cut, &RunConfiguration::kept_pages, step) ||
                    moved(cut, &RunConfiguration::kept_pages, -step)) {
@@ -365,7 +232,7 @@ void Search::polish() {
     }
 }
 
-bool Search::moved(Cut& cut, Amount RunConfiguration::*amount, std::int64_t by) {
+bool Search::moved(CutSettings& cut, Amount RunConfiguration::*amount, std::int64_t by) {
     RunConfiguration run = best_->run;
     if ((run.*amount).mode != Amount::Mode::kCount || (run.*amount).count + by < 0) {
         return false;

@@ -3,25 +3,16 @@
 // what is left to auto.
 
 #include <functional>
-#include <map>
 #include <optional>
-#include <set>
-#include <string>
 #include <vector>
 
-#include "runtime/schedule/placement.hpp"
 #include "simulator/compute_bound.hpp"
+#include "simulator/cut_settings.hpp"
+#include "simulator/freedom.hpp"
 #include "simulator/prediction.hpp"
 #include "simulator/setting_times.hpp"
 
 namespace oomb::simulator {
-
-// What the search may set; all else stays as the run says.
-struct Freedom {
-    bool chunk = false, window = false, logit_tile = false;
-    bool keep = false, kept_pages = false, held_chunks = false;
-    bool offload = false, hbm_pages = false, optimizer_states = false;
-};
 
 // A setting and its predicted time. Of `run` at most where K/V pages and optimizer states lie is auto, so that it can
 // be typed as flags; its plan is make_plan(model, run).
@@ -58,6 +49,14 @@ class Search {
     // round: of those the two with the lowest bounds are simulated. Nothing where none fits, or nothing is free.
     std::optional<Setting> next_choice();
 
+    // predict_step() of plans that differ from what was asked as settings do, from what the search has simulated where
+    // it has; of the others each on a core of its own.
+    std::vector<Prediction> predictions_of(const std::vector<const schedule::Plan*>& plans);
+
+    // Compute waits for the host in so many settings, whose steps then take long to simulate, that no further cuts are
+    // looked at.
+    bool gives_up() const;
+
     // Every setting that could be the fastest when its turn came.
     const std::vector<Setting>& simulated() const { return simulated_; }
 
@@ -66,31 +65,17 @@ class Search {
         Setting setting;
         double least_seconds = 0.0;
     };
-    struct Place {
-        Offload offload = Offload::kNone;
-        HbmPages pages;
-    };
-    class Cut;
 
-    std::vector<RunConfiguration> neighbours(const RunConfiguration& run) const;
-    RunConfiguration lean_of(const RunConfiguration& run) const;
-    std::vector<Candidate> candidates_of(Cut& cut);
+    std::vector<Candidate> candidates_of(CutSettings& cut);
     void downhill(const RunConfiguration& start, std::size_t most_per_cut);
     void visit(const RunConfiguration& run, std::size_t most);
     void report() const;
-    std::vector<RunConfiguration> settings_of(Cut& cut) const;
-    std::vector<Keep> keeps() const;
-    std::vector<Amount> states() const;
-    std::vector<Place> places(Keep keep) const;
-    std::vector<Amount> held_counts(Cut& cut, Keep keep) const;
-    std::vector<Amount> kept_counts(Cut& cut, const RunConfiguration& run) const;
     void polish();
-    bool moved(Cut& cut, Amount RunConfiguration::*amount, std::int64_t by);
+    bool moved(CutSettings& cut, Amount RunConfiguration::*amount, std::int64_t by);
     void free_hbm();
-    std::optional<Candidate> candidate(Cut& cut, const RunConfiguration& run);
+    std::optional<Candidate> candidate(CutSettings& cut, const RunConfiguration& run);
     bool try_candidate(Candidate candidate);
-    double optimizer_seconds(const schedule::Plan& plan);
-    void simulate_together(const std::vector<Candidate>& candidates, std::size_t first);
+    void simulate_together(const std::vector<Candidate>& candidates, std::size_t first, std::size_t most);
     bool cannot_win(const Candidate& candidate) const;
 
     const ModelShape& model_;
@@ -100,18 +85,10 @@ class Search {
     Progress progress_;
     SettingTimes times_;
     ComputeBound bound_;
-    std::map<std::int64_t, double> optimizer_seconds_;  // by shards in HBM
     std::optional<Setting> best_;
     std::vector<Setting> simulated_;
     std::int64_t cuts_ = 0;
 };
-
-// Chunk, window and logit tile, those that are free, halved as far as each can be; nothing where none can.
-std::optional<RunConfiguration> halved_cut(const Freedom& freedom, const RunConfiguration& run);
-
-// What the run leaves to auto, where that is --keep or --held-chunks: these, the number of kept pages and the place of
-// optimizer states.
-Freedom left_to_auto(const RunConfiguration& run);
 
 // The plan of a run as the programs carry it out: make_plan(), but with --device cuda what left_to_auto() names is set
 // for the least time on that machine. Where no time can be predicted, or nothing fits, it is make_plan()'s.

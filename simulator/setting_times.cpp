@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "runtime/schedule/optimizer_schedule.hpp"
 #include "simulator/parallel.hpp"
+#include "simulator/step_size.hpp"
 
 namespace oomb::simulator {
 
@@ -19,33 +21,54 @@ SettingTimes::Key SettingTimes::key_of(const schedule::Plan& plan) {
             plan.kept_host,
             step.held_chunks(),
             plan.resident_pages,
-            plan.resident_shards,
+            schedule::optimizer_shards(step).ring_slots(),
             plan.run.offload};
 }
 
-double SettingTimes::seconds_of(const schedule::Plan& plan) {
-    const Key key = key_of(plan);
-    auto found = seconds_.find(key);
-    if (found == seconds_.end()) {
-        found = seconds_.emplace(key, simulate_in_larger_pages(plan, profile_, lists_).seconds).first;
+const Prediction& SettingTimes::gradients_of(const schedule::Plan& plan) {
+    const auto found = gradients_.find(key_of(plan));
+    return found != gradients_.end() ? found->second : keep(plan, simulate_gradients(plan, profile_, lists_));
+}
+
+const Prediction& SettingTimes::keep(const schedule::Plan& plan, Prediction gradients) {
+    if (!gradients.sampled && can_sample(schedule::StepShape(plan.model, plan.run))) {
+        walked_page_uses_ += simulator::walked_page_uses(plan, Layers::kAll);
+    }
+    return gradients_.emplace(key_of(plan), std::move(gradients)).first->second;
+}
+
+const SettingTimes::Optimizer& SettingTimes::optimizer_of(const schedule::Plan& plan) {
+    const auto [found, is_new] = optimizer_.try_emplace(plan.resident_shards);
+    if (is_new) {
+        const OptimizerPrediction phase = simulate_optimizer(plan, profile_);
+        found->second = {phase.seconds(), phase.update};
     }
     return found->second;
+}
+
+double SettingTimes::seconds_of(const schedule::Plan& plan) {
+    return gradients_of(plan).seconds + optimizer_of(plan).update.seconds;
+}
+
+Prediction SettingTimes::prediction_of(const schedule::Plan& plan) {
+    Prediction whole = gradients_of(plan);
+    whole += optimizer_of(plan).update;
+    return whole;
 }
 
 void SettingTimes::simulate(const std::vector<const schedule::Plan*>& plans) {
     std::map<Key, const schedule::Plan*> unknown;
     for (const schedule::Plan* plan : plans) {
-        if (!seconds_.contains(key_of(*plan))) {
+        if (!gradients_.contains(key_of(*plan))) {
             unknown.emplace(key_of(*plan), plan);
         }
     }
     const std::vector<std::pair<Key, const schedule::Plan*>> list(unknown.begin(), unknown.end());
-    std::vector<double> seconds(list.size());
-    for_each_in_parallel(list.size(), [&](std::size_t i) {
-        seconds[i] = simulate_in_larger_pages(*list[i].second, profile_, lists_).seconds;
-    });
+    std::vector<Prediction> found(list.size());
+    for_each_in_parallel(list.size(),
+                         [&](std::size_t i) { found[i] = simulate_gradients(*list[i].second, profile_, lists_); });
     for (std::size_t i = 0; i < list.size(); ++i) {
-        seconds_.emplace(list[i].first, seconds[i]);
+        keep(*list[i].second, std::move(found[i]));
     }
 }
 

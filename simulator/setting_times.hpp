@@ -1,5 +1,5 @@
 #pragma once
-// Times of the settings that a search simulates, each simulated once.
+// Times of the settings that a search simulates. What settings have in common is simulated once.
 
 #include <map>
 #include <tuple>
@@ -17,19 +17,36 @@ class SettingTimes {
         : profile_(profile), lists_{locality, nullptr, std::make_shared<DrawnLists>()} {}
 
     double seconds_of(const schedule::Plan& plan);
-    // Each on a core of its own; seconds_of() knows them then.
+    // As simulate_in_larger_pages(), up to rounding.
+    Prediction prediction_of(const schedule::Plan& plan);
+    // Of the optimizer's phase by itself, the least that it adds.
+    double optimizer_seconds(const schedule::Plan& plan) { return optimizer_of(plan).seconds; }
+    // The gradients of each on a core of its own; the others know them then.
     void simulate(const std::vector<const schedule::Plan*>& plans);
-    std::int64_t simulated() const { return static_cast<std::int64_t>(seconds_.size()); }
+    // Of steps in which compute waits for the host, so that no sample of layers tells their time: in all their layers.
+    double walked_page_uses() const { return walked_page_uses_; }
+    const ListSource& lists() const { return lists_; }
+    std::int64_t simulated() const { return static_cast<std::int64_t>(gradients_.size()); }
 
   private:
-    // What the time depends on: cut; what is kept, where, and held; K/V pages and shards in HBM.
+    // What the time of the gradients depends on: cut; what is kept, where, and held; K/V pages in HBM; slots of the
+    // ring of optimizer states.
     using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, Keep, std::int64_t, std::int64_t, std::int64_t,
                            std::int64_t, std::int64_t, Offload>;
+    struct Optimizer {
+        double seconds = 0.0;
+        Prediction update;
+    };
     static Key key_of(const schedule::Plan& plan);
+    const Prediction& keep(const schedule::Plan& plan, Prediction gradients);
+    const Prediction& gradients_of(const schedule::Plan& plan);
+    const Optimizer& optimizer_of(const schedule::Plan& plan);
 
     const HardwareProfile& profile_;
     const ListSource lists_;
-    std::map<Key, double> seconds_;
+    std::map<Key, Prediction> gradients_;
+    double walked_page_uses_ = 0.0;
+    std::map<std::int64_t, Optimizer> optimizer_;  // by shards in HBM
 };
 
 }  // namespace oomb::simulator

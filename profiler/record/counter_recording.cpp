@@ -23,10 +23,8 @@ CounterRecording::~CounterRecording() {
 
 void CounterRecording::finish() {
     join();
-    guarded([&] { writer_.close(); });
-    if (failure_) {
-        throw FileError(*failure_);
-    }
+    guarded_([&] { writer_.close(); });
+    guarded_.tell();
 }
 
 void CounterRecording::join() {
@@ -42,12 +40,12 @@ void CounterRecording::join() {
 }
 
 void CounterRecording::work(std::promise<void> begun) {
-    guarded([&] { begin_devices(); });
+    guarded_([&] { begin_devices(); });
     begun.set_value();
     while (!wait()) {
-        guarded([&] { decode(); });
+        guarded_([&] { decode(); });
     }
-    guarded([&] { stop(); });
+    guarded_([&] { stop(); });
     samplers_.clear();
 }
 
@@ -91,18 +89,6 @@ bool CounterRecording::noting_refusal(const std::string& what, const auto& work)
             sink_.add(Note{sink_.intern(text)});
         }
         return false;
-    }
-}
-
-// The program that is recorded knows of none of this: a failure is told at the end.
-void CounterRecording::guarded(const auto& write) {
-    if (failure_) {
-        return;
-    }
-    try {
-        write();
-    } catch (const std::exception& error) {
-        failure_ = error.what();
     }
 }
 

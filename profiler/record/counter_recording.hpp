@@ -6,13 +6,13 @@
 #include <future>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "profiler/record/counter_sampler.hpp"
+#include "profiler/record/guarded_writing.hpp"
 
 namespace oomb::profiler {
 
@@ -37,13 +37,12 @@ class CounterRecording {
     void stop();
     void join();
     bool noting_refusal(const std::string& what, const auto& work);
-    void guarded(const auto& write);
 
     ProfileWriter writer_;
     RecordSink sink_;
     std::vector<std::unique_ptr<CounterSampler>> samplers_;
-    std::set<std::string> told_;          // of refusals
-    std::optional<std::string> failure_;  // of the file: nothing is written after it
+    std::set<std::string> told_;  // of refusals
+    GuardedWriting guarded_;
     std::mutex mutex_;
     std::condition_variable stop_asked_;
     bool stopping_ = false;

@@ -16,6 +16,7 @@
 #include "profiler/record/driver_devices.hpp"
 #include "profiler/record/exchange.hpp"
 #include "profiler/record/explain.hpp"
+#include "profiler/record/guarded_writing.hpp"
 #include "profiler/record/listener.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
@@ -98,9 +99,7 @@ class Session::Recorder {
         if (!concluded_) {
             conclude();
         }
-        if (failure_) {
-            throw FileError(*failure_);
-        }
+        guarded_.tell();
     }
 
   private:
@@ -161,12 +160,12 @@ class Session::Recorder {
     // Everything that is there goes to the file, and the file is closed.
     void conclude() {
         concluded_ = true;
-        guarded([&] {
+        guarded_([&] {
             flush_activity(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
             write_completed();
         });
         stop_recording();
-        guarded([&] {
+        guarded_([&] {
             write_completed();
             if (!decoder_->saw_device()) {  // CUPTI tells of devices when CUDA begins: that was before this session
                 add_driver_devices(sink_);
@@ -283,7 +282,7 @@ class Session::Recorder {
     }
 
     void flush_period() {
-        guarded([&] {
+        guarded_([&] {
             flush_activity(0);
             write_completed();
             write_losses();
@@ -306,9 +305,7 @@ class Session::Recorder {
         }
         last_arrival_ = list.empty() ? last_arrival_ : Clock::now();
         for (const CompletedBuffer& done : list) {
-            if (!failure_) {
-                guarded([&] { decoder_->decode_buffer(done.buffer, done.valid_bytes); });
-            }
+            guarded_([&] { decoder_->decode_buffer(done.buffer, done.valid_bytes); });
             exchange().pool.give(done.buffer);
         }
     }
@@ -321,19 +318,6 @@ class Session::Recorder {
             decoder_->unreadable_bytes() - std::exchange(told_bytes_, decoder_->unreadable_bytes());
         if (dropped > 0 || unreadable > 0) {
             writer_->add(Losses{static_cast<std::int64_t>(dropped), unreadable});
-        }
-    }
-
-    // The program goes on when its recording cannot: the first failure ends the writing and is told at the end.
-    void guarded(const auto& write) {
-        if (failure_) {
-            return;
-        }
-        try {
-            write();
-        } catch (const std::exception& error) {
-            failure_ = error.what();
-            std::fputs(fmt::format("oomb-profile: recording ends here: {}\n", *failure_).c_str(), stderr);
         }
     }
 
@@ -351,7 +335,9 @@ class Session::Recorder {
     bool started_ = false, concluded_ = false;
     bool flush_told_ = false, dropped_told_ = false;
     std::int64_t told_bytes_ = 0;
-    std::optional<std::string> failure_;
+    GuardedWriting guarded_{[](const std::string& failure) {
+        std::fputs(fmt::format("oomb-profile: recording ends here: {}\n", failure).c_str(), stderr);
+    }};
 
     Clock::time_point next_flush_ = Clock::now() + options_.period;
     std::optional<Clock::time_point> begin_at_, end_at_;  // of a window of time, as long as they are to come

@@ -75,8 +75,7 @@ std::int64_t ListedPages::group_of(const Operation& operation) const {
 ListedPages::Shared ListedPages::read(std::int64_t layer, std::int64_t first, std::int64_t count) const {
     require(source_ != nullptr, "page lists of layer {} are needed and nobody makes any", layer);
     const std::int64_t history = step_.first_page(first / step_.pages_per_chunk());
-    return std::make_shared<const PageLists>(checked_lists(source_->page_lists(layer, first, count, stored_), layer,
-                                                           first, count, step_.run().top_k, history));
+    return source_->checked({layer, first, count, step_.run().top_k, history, stored_});
 }
 
 void ListedPages::take_chunk(std::int64_t layer, std::int64_t chunk) {

@@ -69,21 +69,21 @@ Plan Placement::place(const StepShape& step) {
     };
     const Plan none = place_pages(with_shards(0));
     const bool pages_wait = step.run().offload == Offload::kHost && step.run().hbm_pages.mode == HbmPages::Mode::kAuto;
-    const auto plan_of_shards = [&](std::int64_t resident, std::int64_t pages) {
-        const StepShape changed = with_shards(resident);
-        return plan_with(changed, layout_of(changed), {pages, none.kept_hbm});
-    };
     const std::int64_t budget = step.run().gpu_memory_bytes;
-    const auto fits = [&](std::int64_t resident, std::int64_t pages) {
-        return budget == 0 || plan_of_shards(resident, pages).peak_bytes(Tier::kHbm) <= budget;
-    };
+    const auto fits = [&](const Plan& plan) { return budget == 0 || plan.peak_bytes(Tier::kHbm) <= budget; };
     const std::int64_t pages = pages_wait ? 0 : none.resident_pages;
-    const auto shards_fit = [&](std::int64_t resident) { return fits(resident, pages); };
+    const auto shards_fit = [&](std::int64_t resident) {
+        const StepShape changed = with_shards(resident);
+        return fits(plan_with(changed, layout_of(changed), {pages, none.kept_hbm}));
+    };
     // All first: they need no ring.
     const std::int64_t shards =
         shards_fit(none.host_shards) ? none.host_shards : most(none.host_shards - 1, shards_fit);
-    return plan_of_shards(
-        shards, pages_wait ? most(step.total_pages(), [&](std::int64_t n) { return fits(shards, n); }) : pages);
+    const StepShape chosen = with_shards(shards);
+    const Layout layout = layout_of(chosen);
+    const auto plan_of_pages = [&](std::int64_t n) { return plan_with(chosen, layout, {n, none.kept_hbm}); };
+    return plan_of_pages(pages_wait ? most(step.total_pages(), [&](std::int64_t n) { return fits(plan_of_pages(n)); })
+                                    : pages);
 }
 
 Plan Placement::place_pages(const StepShape& step) {

@@ -5,9 +5,10 @@
 #include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
 #include "simulator/cli/commands.hpp"
+#include "simulator/cuts.hpp"
 #include "simulator/explain.hpp"
-#include "simulator/parallel.hpp"
 #include "simulator/search.hpp"
+#include "simulator/step_size.hpp"
 #include "simulator/time_report.hpp"
 
 namespace oomb::simulator {
@@ -97,9 +98,7 @@ class Best {
           asked_(types.front()),
           profile_(profile_of(flags, asked_.device)),
           lists_(list_source(flags, asked_)),
-          model_(read_model_shape(flags.run.model)) {
-        lists_.drawn = std::make_shared<DrawnLists>();
-    }
+          model_(read_model_shape(flags.run.model)) {}
 
     ExitCode run() {
         require_times(call_.program, asked_, profile_);
@@ -122,15 +121,19 @@ class Best {
         if (!best) {
             return nothing_found();
         }
+        if (search->gives_up()) {
+            call_.err << fmt::format(
+                "{}: note: compute waits for the host, so steps were simulated in all their layers, and not all cuts "
+                "of the sequence were looked at; give --chunk or --window to look elsewhere\n",
+                call_.program);
+        }
         add_rows(*best, *search);
+        make_front(*best, *search);
+        predict_rows(*search);
         if (as_asked && setting_text(as_asked->run) != setting_text(best->run)) {
             add_row("types as asked", as_asked->run);
+            rows_.back().prediction = predict_step(rows_.back().plan, profile_, lists_);
         }
-        make_front(*best, *search);
-        for_each_in_parallel(rows_.size() + front_.size(), [&](std::size_t i) {
-            Row& row = i < rows_.size() ? rows_[i] : front_[i - rows_.size()];
-            row.prediction = predict_step(row.plan, profile_, lists_);
-        });
         print(*best);
         write_json(flags_.json_path, json(*best));
         finish(call_.out);
@@ -220,6 +223,21 @@ class Best {
             }
         }
         return next;
+    }
+
+    void predict_rows(Search& search) {
+        std::vector<Row*> rows;
+        std::vector<const schedule::Plan*> plans;
+        for (std::vector<Row>* list : {&rows_, &front_}) {
+            for (Row& row : *list) {
+                rows.push_back(&row);
+                plans.push_back(&row.plan);
+            }
+        }
+        const std::vector<Prediction> predictions = search.predictions_of(plans);
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            rows[i]->prediction = predictions[i];
+        }
     }
 
     void add_rows(const Setting& best, Search& search) {
@@ -357,7 +375,7 @@ class Best {
     const std::vector<RunConfiguration>& types_;
     const RunConfiguration asked_;
     const HardwareProfile profile_;
-    ListSource lists_;
+    const ListSource lists_;
     const ModelShape model_;
     std::vector<Row> rows_;   // the best and what it is compared with
     std::vector<Row> front_;  // named by their settings

@@ -6,6 +6,7 @@
 #include "simulator/explain.hpp"
 #include "simulator/render.hpp"
 #include "simulator/search.hpp"
+#include "simulator/step_size.hpp"
 #include "simulator/time_report.hpp"
 
 namespace oomb::simulator {
@@ -62,6 +63,14 @@ void refuse_training_flags(const CLI::App& app) {
     }
 }
 
+// In its own pages, all layers: the user has asked for what takes minutes.
+Predicted predict_exactly(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists) {
+    if (const auto reason = why_unpredictable(plan, profile)) {
+        return {std::nullopt, *reason};
+    }
+    return {simulate_step(plan, profile, nullptr, lists), ""};
+}
+
 ExitCode print(const FitFlags& fit_flags, const Call& call) {
     const PlanFlags& all_flags = fit_flags.plan;
     const RunFlags& flags = all_flags.run;
@@ -79,14 +88,12 @@ ExitCode print(const FitFlags& fit_flags, const Call& call) {
     std::optional<Prediction> prediction;
     std::string time;
     if (excesses.empty() && run.device == DeviceKind::kCuda) {
-        if (const auto reason = why_unpredictable(plan, profile)) {
-            time = fmt::format("\ntime of {}: not predicted, {}\n", fit_flags.evaluates ? "a sequence" : "a step",
-                               *reason);
-        } else {
-            prediction =
-                fit_flags.exact ? simulate_step(plan, profile, nullptr, lists) : predict_step(plan, profile, lists);
-            time = render_time(*prediction, fit_flags.evaluates);
-        }
+        Predicted predicted =
+            fit_flags.exact ? predict_exactly(plan, profile, lists) : try_to_predict(plan, profile, lists);
+        prediction = std::move(predicted.prediction);
+        time = prediction ? render_time(*prediction, fit_flags.evaluates)
+                          : fmt::format("\ntime of {}: not predicted, {}\n",
+                                        fit_flags.evaluates ? "a sequence" : "a step", predicted.why_not);
     }
     call.out << render_plan(plan, model_name(flags.model), limits, time);
     if (excesses.empty()) {

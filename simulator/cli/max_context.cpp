@@ -7,6 +7,7 @@
 #include "simulator/cli/commands.hpp"
 #include "simulator/explain.hpp"
 #include "simulator/search.hpp"
+#include "simulator/step_size.hpp"
 
 namespace oomb::simulator {
 namespace {
@@ -122,9 +123,7 @@ class MaxContext {
         if (chunks == most) {
             found.limiting_flag = limit.flag;
         }
-        if (!why_unpredictable(found.plan, profile_)) {
-            found.prediction = predict_step(found.plan, profile_, lists_);
-        }
+        found.prediction = try_to_predict(found.plan, profile_, lists_).prediction;
         found_.push_back(std::move(found));
     }
 

@@ -9,6 +9,7 @@
 #include "simulator/explain.hpp"
 #include "simulator/parallel.hpp"
 #include "simulator/search.hpp"
+#include "simulator/step_size.hpp"
 
 namespace oomb::simulator {
 namespace {

@@ -14,6 +14,7 @@
 #include "simulator/explain.hpp"
 #include "simulator/limits.hpp"
 #include "simulator/search.hpp"
+#include "simulator/step_size.hpp"
 #include "timeline/chrome_trace.hpp"
 #include "timeline/html_report.hpp"
 #include "timeline/overlap.hpp"
@@ -137,7 +138,7 @@ ExitCode show_simulated(const TimelineFlags& flags, const Call& call) {
         call.err << fmt::format("{}: does not fit\n", call.program) << explain_excess(plan, excesses, limits, profile);
         return ExitCode::kDoesNotFit;
     }
-    if (const auto reason = why_unpredictable(plan, profile)) {
+    if (const auto reason = why_unpredictable(plan, profile, Layers::kAll)) {
         fail<UnsupportedError>("no timeline: {}", *reason);
     }
     const std::string title = fmt::format("{} on {}", model_name(flags.plan.run.model), profile.name);

@@ -128,10 +128,11 @@ TEST_CASE("states on the host pass once each way: 91.4 GB, 1.8 s at 50 GB/s") {
     run.optimizer = true;
     run.resident_shards = {};
     const Plan plan = schedule::make_plan(model_7b(), run);
-    const Prediction prediction =
+    const simulator::OptimizerPrediction prediction =
         simulator::simulate_optimizer(plan, machine_with({.host_to_device = 50e9, .device_to_host = 50e9}));
-    CHECK(static_cast<double>(prediction.of(Engine::kDeviceToHost).bytes) == doctest::Approx(91.4e9).epsilon(kOnPaper));
-    CHECK(prediction.seconds == doctest::Approx(91.4 / 50).epsilon(kOnPaper));
+    CHECK(static_cast<double>(prediction.update.of(Engine::kDeviceToHost).bytes) ==
+          doctest::Approx(91.4e9).epsilon(kOnPaper));
+    CHECK(prediction.seconds() == doctest::Approx(91.4 / 50).epsilon(kOnPaper));
 }
 
 // Of a fill in chunks of C tokens at the attention rate R and the bus rate B, all else for nothing: attention takes

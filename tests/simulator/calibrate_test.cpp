@@ -109,11 +109,13 @@ TEST_CASE("a made-up machine's numbers are found in the simulated traces of the 
     CHECK(fitted.erase("measured") == 1);
     Json expected = read_json_file(file("machine.json"));
     expected.erase("measured");
-    // Some copies to the host are taken before the copy that runs beside them: in the trace they have company, in their
-    // times they have not, so this number comes out too high.
+    // The clock gives a copy the rate of both directions where it meets one that was taken before it. Some copies to
+    // the host are taken before the fetch that runs beside them: in the trace they have company, and their time is that
+    // of a copy alone. So of the shapes that this number is fitted to each takes the time of one rate or of the other,
+    // and what fits them lies between the two.
     const char* both = "device_to_host_both";
     CHECK(fitted[both]["gb_per_s"] >= expected[both]["gb_per_s"]);
-    CHECK(fitted[both]["gb_per_s"] <= 1.05 * expected[both]["gb_per_s"].get<double>());
+    CHECK(fitted[both]["gb_per_s"] < expected["device_to_host"]["gb_per_s"]);
     expected.erase(both);
     fitted.erase(both);
     check_equal(fitted, expected, "profile");

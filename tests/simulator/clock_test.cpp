@@ -9,6 +9,7 @@
 #include "runtime/issue/issuer.hpp"
 #include "runtime/schedule/flops.hpp"
 #include "simulator/prediction.hpp"
+#include "simulator/step_size.hpp"
 #include "tests/schedule/random_step.hpp"
 #include "tests/simulator/machine.hpp"
 #include "trainer/executor/copy_counter.hpp"

@@ -34,7 +34,7 @@ TEST_CASE("what the compute engine does without the optimizer and copies within 
         }
         const double bound = simulator::ComputeBound(step.model, plan.run, machine()).sequence_seconds(plan.run);
         CHECK(bound == doctest::Approx(compute).epsilon(kRounding));
-        const double optimizer = simulator::simulate_optimizer(plan, machine()).seconds;
+        const double optimizer = simulator::simulate_optimizer(plan, machine()).seconds();
         CHECK(bound + optimizer <= whole.seconds * (1 + kRounding));
         partly += plan.kept_pages() % step.model.layers != 0 ? 1 : 0;
     }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/core/known_hardware.hpp"
@@ -20,9 +21,47 @@ using schedule::Plan;
 using simulator::LayerSample;
 using simulator::Prediction;
 
+// Two sums, of gradients and of the update, in place of one: some thousand terms, each rounded once.
+constexpr double kRounding = 1e-11;
+
+// Three times the standard error of steps as those of random_plan(), which standard_error() tells from their lists:
+// 0.37 % on average over those of the first test.
+constexpr double kSampleError = 0.01;
+
 const ModelShape& model_7b() {
     static const ModelShape kModel = read_model_shape(model_file("qwen2.5-7b"));
     return kModel;
+}
+
+// How far layers differ in the pages that their lists name, groups counted as they are served: the standard deviation,
+// as a share of the mean.
+double spread_of_layers(const Plan& plan) {
+    const schedule::StepShape step(plan.model, plan.run);
+    const auto lists = modelled_lists(simulator::default_locality(), simulator::listed_run(plan));
+    double sum = 0, squares = 0;
+    for (std::int64_t layer = 0; layer < plan.model.layers; ++layer) {
+        double named = 0;
+        for (std::int64_t chunk = step.first_listed_chunk(); chunk < step.chunks(); ++chunk) {
+            const std::int64_t begin = step.first_page(chunk), end = begin + step.pages_of(chunk);
+            for (std::int64_t first = begin; first < end; first += step.pages_per_group()) {
+                const std::int64_t count = std::min(step.pages_per_group(), end - first);
+                named +=
+                    static_cast<double>(lists->checked({layer, first, count, plan.run.top_k, begin, 0})->pages.size());
+            }
+        }
+        sum += named;
+        squares += named * named;
+    }
+    const double layers = static_cast<double>(plan.model.layers), mean = sum / layers;
+    return std::sqrt(std::max(0.0, squares / layers - mean * mean)) / mean;
+}
+
+// Of the seconds of a sampled step, as a share: the layers of the sample stand for all but the lowest and the highest,
+// and the pages that they name for so much of the step as it waits for copies.
+double standard_error(const Plan& plan, const Prediction& step) {
+    const double sampled = LayerSample::kSample;
+    const auto others = static_cast<double>(plan.model.layers - LayerSample::kLowest - LayerSample::kHighest);
+    return spread_of_layers(plan) * std::sqrt(1 / sampled - 1 / others) * step.exposed_copy_seconds / step.seconds;
 }
 
 // A step over 32K to 64K tokens, anything kept, K/V pages anywhere.
@@ -62,14 +101,16 @@ Plan random_plan(testing::RandomSteps& random, const ModelShape& model) {
 // step, come out too long by up to a twelfth of it.
 TEST_CASE("a step of a 7B model from four layers: seconds within 1 %, copies not too short") {
     testing::RandomSteps random(931);
-    double worst = 0, worst_copies = 0;
-    for (int i = 0; i < 30; ++i) {
+    constexpr int kSteps = 30;
+    double worst = 0, worst_copies = 0, standard_errors = 0;
+    for (int i = 0; i < kSteps; ++i) {
         const Plan plan = random_plan(random, model_7b());
         CAPTURE(to_json(plan));
         const Prediction exact = simulator::simulate_step(plan, default_hardware());
         const Prediction sampled = simulator::simulate_in_larger_pages(plan, default_hardware());
         const double error = std::abs(sampled.seconds / exact.seconds - 1);
-        CHECK(error <= 0.01);
+        standard_errors += standard_error(plan, exact);
+        CHECK(error <= kSampleError);
         worst = std::max(worst, error);
         CHECK(sampled.of(Engine::kCompute).operations == exact.of(Engine::kCompute).operations);
         CHECK(sampled.of(Engine::kCompute).seconds ==
@@ -83,10 +124,14 @@ TEST_CASE("a step of a 7B model from four layers: seconds within 1 %, copies not
         CHECK(sampled.lists == exact.lists);
         CHECK(sampled.tokens == exact.tokens);
     }
-    MESSAGE("worst: " << 100 * worst << " %, copies " << 100 * worst_copies << " %");
+    CHECK(kSampleError <= 3 * standard_errors / kSteps);  // not wider than that
+    MESSAGE("worst: " << 100 * worst << " %, copies " << 100 * worst_copies << " %, standard error "
+                      << 100 * standard_errors / kSteps << " %");
 }
 
-// The host is as far ahead of compute as all layers let it be, so all of them are walked through.
+// The host is as far ahead of compute as all layers let it be, so all of them are walked through. A sample counts where
+// compute waits for the host for up to LayerSample::kMostHostShare of it: that wait may be wrong altogether, all else
+// as above.
 TEST_CASE("a step that the host holds up is not sampled") {
     const ModelShape model = read_model_shape(model_file("smollm2-135m"));
     testing::RandomSteps random(932);
@@ -97,9 +142,9 @@ TEST_CASE("a step that the host holds up is not sampled") {
         CAPTURE(to_json(plan));
         const double exact = simulator::simulate_step(plan, default_hardware()).seconds;
         const double found = simulator::simulate_in_larger_pages(plan, default_hardware()).seconds;
-        held_up += found == exact ? 1 : 0;
+        held_up += std::abs(found / exact - 1) <= kRounding ? 1 : 0;
         worst = std::max(worst, std::abs(found / exact - 1));
-        CHECK(found == doctest::Approx(exact).epsilon(0.03));
+        CHECK(found == doctest::Approx(exact).epsilon(kSampleError + LayerSample::kMostHostShare));
     }
     CHECK(held_up > 5);
     MESSAGE("worst: " << 100 * worst << " %");

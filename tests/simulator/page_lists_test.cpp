@@ -96,6 +96,28 @@ TEST_CASE("lists of the model are ascending pages before the chunk, the same in 
     }
 }
 
+TEST_CASE(
+    "lists that were drawn and united once are those of the model, in groups of any size and for whoever opens them") {
+    const Locality locality{1.5, 1.0, 0.8, "made up"};
+    simulator::DrawnLists drawn;
+    const auto one = drawn.open(locality, kRun), other = drawn.open(locality, kRun);
+    const auto model = modelled_lists(locality, kRun);
+    for (const std::int64_t count : {4, 1, 16}) {
+        for (std::int64_t first = kRun.first_listed_page(); first < kRun.pages(); first += count) {
+            const issue::AskedLists asked{2, first, count, kRun.top_k, kRun.history_of(first), 7};
+            const auto expected = model->checked(asked);
+            CHECK(expected->lists == model->page_lists(2, first, count, 7));
+            for (const auto& source : {one.get(), other.get(), one.get()}) {
+                const auto found = source->checked(asked);
+                CHECK(found->length == kRun.top_k);
+                CHECK(found->lists == expected->lists);
+                CHECK(found->pages == expected->pages);
+            }
+            CHECK(one->checked(asked) == other->checked(asked));  // the very same
+        }
+    }
+}
+
 TEST_CASE("sink, recency and zipf do what they say") {
     const auto of = [](const Locality& locality) { return statistics_of(made_by(locality, kRun)); };
     const auto sink = of({2.5, 0, 0, ""});

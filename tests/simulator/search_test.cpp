@@ -30,6 +30,12 @@ Amount count(std::int64_t n) {
     return {Amount::Mode::kCount, n};
 }
 
+// What is lost by not looking at every setting.
+constexpr double kSearchLoses = 0.01;
+// With lists the search compares times that are told from some of the layers (layer_sample_test.cpp). What it takes
+// may be so much slower than it seems, and what it leaves so much faster.
+constexpr double kSampleError = 0.01;
+
 // Visits the plan of every setting of this cut that the flags can name.
 template <class Visit>
 void for_each_placement(const ModelShape& model, RunConfiguration run, const Visit& visit) {
@@ -142,8 +148,7 @@ double lost(testing::RandomSteps& random, std::int64_t page_tokens, std::int64_t
     CHECK(shortfalls(best.plan).empty());
     const double found = simulator::simulate_step(best.plan, profile).seconds;
     const double lost = found / least_of_all(step.model, run, profile, cuts_too) - 1;
-    // With lists the search compares times of samples of layers.
-    CHECK(lost <= (top_k > 0 ? 0.02 : 0.01));
+    CHECK(lost <= (top_k > 0 ? kSearchLoses + 2 * kSampleError : kSearchLoses));
     return lost;
 }
 
@@ -167,7 +172,7 @@ TEST_CASE("within 1 % of the best of all settings of one cut") {
     MESSAGE("worst: " << 100 * worst << " %");
 }
 
-TEST_CASE("within 2 % of the best of all settings of one cut, with lists of top-K pages") {
+TEST_CASE("within 3 % of the best of all settings of one cut, with lists of top-K pages") {
     testing::RandomSteps random(804, {.layers = 8, .chunks = 1, .pages_per_chunk = 1, .page_tokens = {256}});
     double worst = 0;
     for (int i = 0; i < 20; ++i) {

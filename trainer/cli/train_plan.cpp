@@ -7,6 +7,7 @@
 #include "runtime/core/units.hpp"
 #include "simulator/remarks.hpp"
 #include "simulator/search.hpp"
+#include "simulator/step_size.hpp"
 #include "simulator/time_report.hpp"
 #include "trainer/cli/program.hpp"
 #ifdef OOMB_HAVE_CUDA
@@ -89,13 +90,13 @@ TrainPlan train_plan_of(RunFlags run_flags, const TrainFlags& flags, const std::
     asked.times = profile ? *profile : default_hardware();
     asked.plan = simulator::plan_for_time(read_model_shape(run_flags.model), run, asked.times);
     asked.limits = {free_memory_limit_bytes(run_flags).value_or(0)};
-    if (profile) {
-        asked.not_predicted = simulator::why_unpredictable(asked.plan, *profile).value_or("");
-    } else {
-        asked.not_predicted = machine.missing;
-    }
+    asked.not_predicted = profile ? simulator::why_unpredictable(asked.plan, *profile).value_or("") : machine.missing;
     if (asked.not_predicted.empty() && simulator::excesses_of(asked.plan, asked.limits).empty()) {
-        asked.prediction = simulator::predict_step(asked.plan, *profile);
+        simulator::Predicted predicted = simulator::try_to_predict(asked.plan, *profile);
+        asked.not_predicted = predicted.why_not;
+        asked.prediction = std::move(predicted.prediction);
+    }
+    if (asked.prediction) {
         asked.options.predicted = step_of(*asked.prediction, asked.options.accumulation);
     }
     return asked;

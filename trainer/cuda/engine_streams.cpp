@@ -30,6 +30,7 @@ EngineStreams::EngineStreams(const schedule::Plan& plan, const device::ArenaView
                              const EngineStreamsOptions& options)
     : plan_(plan),
       transfers_(hbm, host, {.events = 8, .timing = device::Timing::kOff, .calls = options.copy_calls}),
+      wait_for_event_(options.wait_for_event),
       stressed_(options.stress_seed.has_value()),
       random_(options.stress_seed.value_or(0)) {
     for (auto& ring : tickets_) {
@@ -73,7 +74,7 @@ cudaEvent_t EngineStreams::ticket_event(int engine, issue::Ticket ticket) const 
 
 void EngineStreams::wait_for_ticket(Engine engine, issue::Ticket ticket) const {
     if (ticket != 0) {
-        OOMB_CUDA(cudaEventSynchronize(ticket_event(index_of(engine), ticket)));
+        device::check(wait_for_event_(ticket_event(index_of(engine), ticket)), "cudaEventSynchronize");
     }
 }
 

@@ -19,7 +19,8 @@
 namespace oomb::trainer {
 
 struct EngineStreamsOptions {
-    device::CopyCalls copy_calls;              // tests put failing ones in place
+    device::CopyCalls copy_calls;                                       // tests put failing ones in place,
+    cudaError_t (*wait_for_event)(cudaEvent_t) = cudaEventSynchronize;  // and here
     std::optional<std::uint64_t> stress_seed;  // delays every stream at random between operations
 };
 
@@ -98,6 +99,7 @@ class EngineStreams {
     std::array<double, schedule::kPhases> phase_seconds_{};
     std::array<CopyTotals, schedule::kEngines> copied_{};
     double exposed_seconds_ = 0.0;
+    cudaError_t (*wait_for_event_)(cudaEvent_t);
     bool stressed_;
     std::mt19937_64 random_;
 };

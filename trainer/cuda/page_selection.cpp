@@ -2,12 +2,31 @@
 
 #include "kernels/cuda/page_selection.hpp"
 
+#include "runtime/device/check.hpp"
 #include "trainer/cuda/cuda_backend.hpp"
 #include "trainer/executor/selection_operands.hpp"
 
 namespace oomb::trainer {
 
 using schedule::Access;
+
+namespace {
+
+// A wait for lists belongs to no operation that was taken: it is named by what it is for.
+class ListContext : public device::ErrorContext {
+  public:
+    ListContext(std::int64_t layer, std::int64_t first, std::int64_t count)
+        : layer_(layer), first_(first), count_(count) {}
+    std::string describe() const override {
+        return fmt::format("waiting for the page lists of layer {}, query pages {} to {}", layer_, first_,
+                           first_ + count_ - 1);
+    }
+
+  private:
+    std::int64_t layer_, first_, count_;
+};
+
+}  // namespace
 
 template <class T>
 void CudaBackend<T>::page_means(const Issued& issued) {
@@ -38,6 +57,8 @@ void CudaBackend<T>::store_lists(const Issued& issued) {
 template <class T>
 std::vector<std::int32_t> CudaBackend<T>::page_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
                                                      issue::Ticket stored) {
+    const ListContext context(layer, first, count);
+    const device::ErrorScope scope(context);
     streams_->wait_for_ticket(schedule::Engine::kDeviceToHost, stored);
     return stored_lists(*memory_, plan_, layer, first, count);
 }

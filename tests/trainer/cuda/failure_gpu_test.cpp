@@ -112,6 +112,31 @@ TEST_CASE("a copy that fails is an error with call and operation, and a new back
     }
 }
 
+cudaError_t wait_that_fails(cudaEvent_t) {
+    return cudaErrorIllegalAddress;
+}
+
+TEST_CASE("lists that cannot be waited for: the error says of which layer and query pages") {
+    const Watchdog watchdog;
+    RunConfiguration run = gpu_run(150, 16, DType::kF32);  // chunks of a page
+    run.attention = AttentionMode::kTopK;
+    run.top_k = 1;
+    run.window_tokens = run.page_tokens;
+    const schedule::Plan plan = schedule::make_plan(gpu_shape(), run);
+    CudaBackendOptions options = failing_options();
+    options.streams.wait_for_event = wait_that_fails;
+    CudaBackend<float> backend(plan, options);
+    set_weights(backend, bf16_weights(trainer::ParameterLayout(plan.model)));
+    trainer::Executor executor(plan, backend);
+    const TestSequence sequence = random_sequence(150, plan.model.vocab, 5);
+    const std::vector<trainer::SequenceView> views = {sequence.view()};
+    // The third chunk is the first with more than one page before it.
+    test::check_contains(
+        test::message_of<device::CudaError>([&] { executor.compute_gradients(views, kSettings); }),
+        {"cudaEventSynchronize", "cudaErrorIllegalAddress", "page lists of layer 0, query pages 2 to 2"});
+    CHECK_NOTHROW(backend.wait_idle());
+}
+
 std::size_t parameter_of(const trainer::ParameterLayout& layout, std::string_view name) {
     const auto& parameters = layout.parameters();
     const auto found = std::find_if(parameters.begin(), parameters.end(),
