@@ -131,9 +131,8 @@ std::vector<std::int32_t> ListedPages::named_most(const PageLists& lists, std::i
         pages.push_back(static_cast<std::int32_t>(page));
     }
     const auto kept = pages.begin() + std::min(most, std::ssize(pages));
-    std::partial_sort(pages.begin(), kept, pages.end(), [&](std::int32_t a, std::int32_t b) {
-        return std::pair(times[a], a) > std::pair(times[b], b);
-    });
+    std::partial_sort(pages.begin(), kept, pages.end(),
+                      [&](std::int32_t a, std::int32_t b) { return std::pair(times[a], a) > std::pair(times[b], b); });
     pages.erase(kept, pages.end());
     return pages;
 }
@@ -159,9 +158,8 @@ ListedPages::Shared ListedPages::written(const Operation& operation) {
         std::nth_element(waiting_.begin(), end, waiting_.end(), [](const Waiting& a, const Waiting& b) {
             return std::pair(a.next, a.page) < std::pair(b.next, b.page);
         });
-        std::transform(end, waiting_.end(), std::back_inserter(written), [](const Waiting& waiting) {
-            return waiting.page;
-        });
+        std::transform(end, waiting_.end(), std::back_inserter(written),
+                       [](const Waiting& waiting) { return waiting.page; });
         waiting_.erase(end, waiting_.end());
     }
     return of_pages(std::move(written));

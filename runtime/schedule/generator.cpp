@@ -154,8 +154,8 @@ void SequenceGenerator::prefetch(std::int64_t layer, PageClass page_class, bool 
     const std::int64_t chunk = lists_are_made ? chunk_ : chunk_ - 1, history = step_.first_page(chunk_);
     const std::int64_t most = std::min(step_.spare_pages(), history);
     // Of a layer that the fill left out the chunk before has none yet.
-    const bool any = step_.has_lists(chunk) && (lists_are_made || step_.run().forward_only ||
-                                                ChunkPolicy(step_, chunk).fill(layer).attends);
+    const bool any = step_.has_lists(chunk) &&
+                     (lists_are_made || step_.run().forward_only || ChunkPolicy(step_, chunk).fill(layer).attends);
     Keys keys;
     keys.pages = {page_class, static_cast<std::int32_t>(layer), history - most, most};
     keys.first_query = step_.first_token(chunk);

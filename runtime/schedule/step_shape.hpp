@@ -62,8 +62,8 @@ class StepShape {
     std::int64_t pages_per_group() const { return std::max<std::int64_t>(1, pages_per_window() / run_.top_k); }
     std::int64_t groups(std::int64_t chunk) const { return divide_up(pages_of(chunk), pages_per_group()); }
 
-    // Frames of the ring beside two windows and two chunks, where there are lists: what a layer is expected to read comes
-    // before its lists are known, and gradients wait for the last group of the layer that adds to them.
+    // Frames of the ring beside two windows and two chunks, where there are lists: what a layer is expected to read
+    // comes before its lists are known, and gradients wait for the last group of the layer that adds to them.
     std::int64_t spare_pages() const {
         return selects() ? std::min(kSpareWindows * pages_per_window(), first_page(chunks() - 1)) : 0;
     }

@@ -34,7 +34,8 @@ TEST_CASE("a chunk and layer has lists once, before anything reads them, where m
             const auto& id = operation.id;
             const bool many = id.chunk * shape.pages_per_chunk() > step.run.top_k;
             const bool listed = !operation.requests.empty() && operation.requests[0].listed;
-            const auto by = static_cast<int>(operation.first_row / step.run.chunk_tokens);  // of a prefetch the one before
+            const auto by =
+                static_cast<int>(operation.first_row / step.run.chunk_tokens);  // of a prefetch the one before
             CHECK((!listed || made[{by, id.layer}] == 1));
             if (id.kind == Kind::kPageMeans) {
                 CHECK(id.phase == schedule::Phase::kFill);

@@ -279,7 +279,8 @@ TEST_CASE("bytes of a dense step on the bus") {
 }
 
 // docs/prediction.md sets the configuration beside what others publish of it.
-TEST_CASE("chunks of 4,096, pages of 128, dense or 64 of them: 31.6 GiB at 256K; mean keys are all that grows") {
+TEST_CASE(
+    "chunks of 4,096, pages of 128, dense or 64 of them: 31.6 and 31.8 GiB at 256K; mean keys are all that grows") {
     const auto peak = [](std::int64_t context_tokens, std::int64_t top_k) {
         RunConfiguration run = lean(context_tokens, 4096, 16384);
         run.bf16_gradients = true;
@@ -291,7 +292,7 @@ TEST_CASE("chunks of 4,096, pages of 128, dense or 64 of them: 31.6 GiB at 256K;
     };
     const std::int64_t more = 256 * kKiB;
     CHECK(std::abs(static_cast<double>(peak(256 * kKiB, 0)) / kGiB - 31.6) <= 0.05);   // as printed
-    CHECK(std::abs(static_cast<double>(peak(256 * kKiB, 64)) / kGiB - 31.6) <= 0.05);  // as printed
+    CHECK(std::abs(static_cast<double>(peak(256 * kKiB, 64)) / kGiB - 31.8) <= 0.05);  // as printed
     CHECK(peak(256 * kKiB + more, 0) == peak(256 * kKiB, 0));
     CHECK(peak(256 * kKiB + more, 64) - peak(256 * kKiB, 64) == more / 128 * 28672);
 }

@@ -97,8 +97,8 @@ Plan random_plan(testing::RandomSteps& random, const ModelShape& model) {
 
 // The sample has two of a pass's layers in place of 26. Compute takes the same in all of them; copies differ with the
 // lists. Found: 0.65 % at most of 80 steps. Where few pages of a layer are on the host the ring holds those of several
-// layers across a turn, in the sample of one: at most a third of all layers here, so copies that hide, a fifth of a
-// step, come out too long by up to a twelfth of it.
+// layers across a turn, in the sample of one: at most two thirds of all layers here (of four windows and two chunks),
+// so copies that hide, a fifth of a step, come out too long by up to two fifteenths of it.
 TEST_CASE("a step of a 7B model from four layers: seconds within 1 %, copies not too short") {
     testing::RandomSteps random(931);
     constexpr int kSteps = 30;
@@ -118,7 +118,7 @@ TEST_CASE("a step of a 7B model from four layers: seconds within 1 %, copies not
         for (const Engine engine : {Engine::kHostToDevice, Engine::kDeviceToHost}) {
             const double off = (sampled.of(engine).seconds - exact.of(engine).seconds) / exact.seconds;
             CHECK(off >= -0.01);
-            CHECK(off <= 1.0 / 12);
+            CHECK(off <= 2.0 / 15);
             worst_copies = std::max(worst_copies, off);
         }
         CHECK(sampled.lists == exact.lists);
