@@ -38,13 +38,13 @@ std::optional<Setting> Search::best(std::int64_t gpu_memory_bytes, std::int64_t 
     const bool knows_the_way = best_.has_value();
     best_.reset();
     if (!knows_the_way) {
-        downhill(start, kScouted);
+        downhill(start, schedule::StepShape(model_, start).selects() ? 1 : kScouted);
     }
     if (best_ || knows_the_way) {
         const RunConfiguration from = best_ ? best_->run : start;
         if (schedule::StepShape(model_, from).selects()) {
             visit(from, kMostListed);
-            downhill(from, knows_the_way ? 1 : kScouted);
+            downhill(from, 1);
             if (best_ && cut_of(best_->run) != cut_of(from)) {
                 visit(best_->run, kMostListed);
             }

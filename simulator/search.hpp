@@ -31,8 +31,8 @@ inline constexpr double kEqualTimes = 1e-3;
 // pages, with as many kept pages as fit and with fewer; at the end more and fewer in small steps. All that cannot be
 // faster than the best so far, because the compute engine alone takes longer, is left out (ComputeBound); the others
 // are simulated in larger pages. The way to the best cut is found with the two settings of each that have the lowest
-// bounds; all are looked at from there on, or where steps have lists, which take long to simulate, of the best cut the
-// eight with the lowest bounds. Deterministic.
+// bounds, and all are looked at from there on; where steps have lists, which take long to simulate, with one of each,
+// and of the best cut the eight with the lowest bounds. Deterministic.
 class Search {
   public:
     // `progress` is told the number of cuts and of simulated settings so far. Top-K: lists come from the model of
