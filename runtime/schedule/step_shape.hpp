@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "runtime/core/attention_kernels.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/model_shape.hpp"
 #include "runtime/core/page_set.hpp"
@@ -61,6 +62,12 @@ class StepShape {
     // Query pages that are served together: a window holds all that their lists name.
     std::int64_t pages_per_group() const { return std::max<std::int64_t>(1, pages_per_window() / run_.top_k); }
     std::int64_t groups(std::int64_t chunk) const { return divide_up(pages_of(chunk), pages_per_group()); }
+
+    // Which kernels compute attention, decided; own ones read pages where they lie.
+    AttentionKernels attention_kernels() const { return decided_attention_kernels(run_, model_.head_dim); }
+    bool own_kernels() const { return attention_kernels() == AttentionKernels::kOwn; }
+    // A part of attention, `listed` or not, adds its result to that over the parts before; else a merge follows it.
+    bool merges_in_place(bool listed) const { return own_kernels() || (listed && run_.device == DeviceKind::kCuda); }
 
     std::int64_t longest_chunk() const { return std::min(run_.chunk_tokens, tokens()); }
 
