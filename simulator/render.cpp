@@ -76,12 +76,18 @@ std::string states_of(const schedule::Plan& plan) {
 }
 
 std::string attention_of(const RunConfiguration& run) {
-    const std::string name(name_of(run.attention));
+    std::string text(name_of(run.attention));
     if (run.attention == AttentionMode::kLocal) {
-        return fmt::format("{} ({} tokens{})", name, format_count(run.local_window),
-                           run.sinks > 0 ? fmt::format(" and {} sinks", format_count(run.sinks)) : std::string());
+        text += fmt::format(" ({} tokens{})", format_count(run.local_window),
+                            run.sinks > 0 ? fmt::format(" and {} sinks", format_count(run.sinks)) : std::string());
     }
-    return has_page_lists(run.attention) ? fmt::format("{} ({} pages)", name, format_count(run.top_k)) : name;
+    if (has_page_lists(run.attention)) {
+        text += fmt::format(" ({} pages)", format_count(run.top_k));
+    }
+    if (run.attention_kernels != AttentionKernels::kAuto) {
+        text += fmt::format(" by {} kernels", name_of(run.attention_kernels));
+    }
+    return text;
 }
 
 std::string optimizer_of(const RunConfiguration& run) {
