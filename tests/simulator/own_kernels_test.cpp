@@ -22,6 +22,8 @@ using schedule::AttentionCost;
 using schedule::Kind;
 using schedule::Plan;
 using simulator::Prediction;
+using simulator::simulate_in_larger_pages;
+using simulator::simulate_step;
 using testing::RandomStep;
 using testing::RandomSteps;
 
