@@ -157,9 +157,13 @@ const std::int32_t* CudaBackend<T>::send_lists(const Issued& issued) {
     return lists;
 }
 
-#define OOMB_IN_PLACE(T)                                          \
-    template void CudaBackend<T>::attend_in_place(const Issued&); \
+#define OOMB_IN_PLACE(T)                                                                     \
+    template kernels::AttentionForward<T> CudaBackend<T>::forward_operands(const Issued&);   \
+    template kernels::AttentionBackward<T> CudaBackend<T>::backward_operands(const Issued&); \
+    template std::int64_t CudaBackend<T>::window_tokens(const Issued&) const;                \
+    template void CudaBackend<T>::attend_in_place(const Issued&);                            \
     template void CudaBackend<T>::backward_in_place(const Issued&);
+template const std::int32_t* CudaBackend<BFloat16>::send_lists(const Issued&);
 OOMB_IN_PLACE(BFloat16)
 OOMB_IN_PLACE(float)
 
