@@ -84,6 +84,7 @@ std::string attention_of(const RunConfiguration& run) {
     if (has_page_lists(run.attention)) {
         text += fmt::format(" ({} pages)", format_count(run.top_k));
     }
+    text += " attention";
     if (run.attention_kernels != AttentionKernels::kAuto) {
         text += fmt::format(" by {} kernels", name_of(run.attention_kernels));
     }
@@ -117,7 +118,7 @@ std::string render_run(const schedule::Plan& plan) {
     return fmt::format(
         "run    context {} tokens: {} chunks of {}, {} pages of {} per layer\n"
         "       history in windows of {} tokens, logits in tiles of {}\n"
-        "       device {}, {} with sums in {}{}, {} attention, {}\n"
+        "       device {}, {} with sums in {}{}, {}, {}\n"
         "       offload {}, hbm-pages {}{}\n",
         format_tokens(run.context_tokens), format_count(step.chunks()), format_count(run.chunk_tokens),
         format_count(step.pages()), format_count(run.page_tokens), format_count(run.window_tokens),

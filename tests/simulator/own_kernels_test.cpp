@@ -164,7 +164,7 @@ TEST_CASE("oomb-plan: own kernels need less memory, and are refused with the rea
     };
     const PlanCall own = plan("qwen2.5-7b", "--attention-kernels own");
     CHECK(own.code == 0);
-    CHECK(own.out.find("dense by own kernels") != std::string::npos);
+    CHECK(own.out.find("dense attention by own kernels") != std::string::npos);
     CHECK(own.out.find("attention_scratch") == std::string::npos);
     CHECK(plan("qwen2.5-7b", "--attention-kernels cudnn").out.find("attention_scratch") != std::string::npos);
     CHECK(plan("qwen2.5-7b", "--attention-kernels auto").out == plan("qwen2.5-7b", "").out);
