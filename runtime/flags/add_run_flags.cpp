@@ -41,6 +41,10 @@ void add_what(CLI::App& app, RunFlags& flags) {
            "are read at a time)");
     tokens("--sinks", flags.sinks,
            "first tokens of the sequence that every token attends to under --attention local; a multiple of the page");
+}
+
+// Its types, and who computes.
+void add_how(CLI::App& app, RunFlags& flags) {
     app.add_option(
            "--dtype", flags.dtype,
            "of weights, activations and K/V. With fp32 and bf16 sums and gradients are fp32; fp64 is the oracle "
@@ -134,6 +138,7 @@ void add_places(CLI::App& app, RunFlags& flags) {
 
 void add_run_flags(CLI::App& app, RunFlags& flags) {
     add_what(app, flags);
+    add_how(app, flags);
     add_cuts(app, flags);
     add_places(app, flags);
 }
