@@ -1,6 +1,7 @@
 // --attention-kernels own on the simulator's clock, and in plans that are read back.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "runtime/core/error.hpp"
@@ -153,6 +154,23 @@ TEST_CASE("a plan that is read back has its kernels; one of earlier programs, wh
     Json wrong = Json::parse(to_json(plan_by(AttentionKernels::kOwn, step)));
     wrong["attention_kernels"] = "fastest";
     check_contains(message_of<FileError>([&] { read_back(wrong); }), {"--attention-kernels", "fastest"});
+}
+
+TEST_CASE("oomb-plan replay: a step of own kernels, as recorded and with other windows") {
+    const TemporaryFolder folder;
+    const auto file = [&](const char* name) { return (folder.path() / name).string(); };
+    std::vector<std::string> arguments =
+        words("timeline --context 16K --chunk 2K --window 4K --offload host --hbm-pages ring --attention-kernels own");
+    arguments.insert(arguments.end(), {"--model", model_file("smollm2-135m"), "--trace", file("run.trace")});
+    REQUIRE(call_plan(arguments).code == 0);
+    const PlanCall call =
+        call_plan({"replay", "--trace", file("run.trace"), "--window", "8K", "--json", file("replay.json")});
+    CAPTURE(call.err);
+    REQUIRE(call.code == 0);
+    const Json replay = read_json_file(file("replay.json"));
+    CHECK(replay.at("run").get<std::string>().find("--attention-kernels own") != std::string::npos);
+    CHECK(std::abs(replay.at("error").get<double>()) < 1e-3);
+    CHECK(replay.at("notes").empty());  // no merge, of which the trace knows nothing
 }
 
 TEST_CASE("oomb-plan: own kernels need less memory, and are refused with the reason") {

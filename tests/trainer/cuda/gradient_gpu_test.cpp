@@ -162,8 +162,9 @@ TEST_CASE("fp32: accumulation over unequal sequences") {
 }
 
 TEST_CASE("bf16: contexts and chunks, resident and offloaded, kept and not") {
-    const KernelCut cuts[] = {{256, 64},        {243, 64},        {512, 512},         {1024, 16},    {1024, 256, kOwn},
-                              {975, 256, kOwn}, {512, 512, kOwn}, {1'665, 128, kOwn}, {1, 128, kOwn}};
+    const KernelCut cuts[] = {{256, 64},        {243, 64},          {512, 512},
+                              {1024, 16},       {1024, 256, kOwn},  {975, 256, kOwn},
+                              {512, 512, kOwn}, {1'665, 128, kOwn}, {130, 128, kOwn}};
     for (const KernelCut& cut : cuts) {
         RunConfiguration run = cut.run();
         check_bf16(gpu_shape(), run, one_sequence(run, gpu_shape()));
