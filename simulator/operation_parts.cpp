@@ -118,12 +118,16 @@ TileKernel attention_kernel(bool backward, bool causal, bool deterministic) {
 
 // What is read and written beside the library's kernel. Forward over the own chunk becomes fp32. Backward: dQ is
 // cleared, summed and converted by the library and added to an fp32 sum; output and its gradient are read; dK and dV
-// are added to fp32 pages.
+// are added to fp32 pages. That alone is what own kernels have around their products: they read pages, and sum up in
+// fp32.
 double bytes_around(const AttentionCost& cost, bool causal, const RunConfiguration& run) {
     const auto narrow = static_cast<double>(bytes_of(run.compute)),
                wide = static_cast<double>(bytes_of(run.accumulator));
     const auto queries = static_cast<double>(cost.queries * cost.query_heads * cost.head_dim);
     const auto keys = static_cast<double>(2 * cost.keys * cost.kv_heads * cost.head_dim);
+    if (cost.own_kernels) {
+        return cost.backward ? 2 * keys * wide : 0.0;
+    }
     if (cost.backward) {
         return queries * (4 * narrow + 4 * wide) + keys * (narrow + 2 * wide);
     }
@@ -150,9 +154,14 @@ void add_attention(OperationParts& parts, const AttentionCost& cost, const RunCo
     }
 }
 
+bool by_own_kernels(const schedule::Cost& cost) {
+    const auto* attention = std::get_if<AttentionCost>(&cost);
+    return attention != nullptr && attention->own_kernels;
+}
+
 }  // namespace
 
-// Of attention: lists of frames, the library's own, conversions and sums around it.
+// Of attention: lists of frames, the library's own, conversions and sums around it; of own kernels the lists alone.
 double launches_of(const Operation& operation) {
     switch (operation.id.kind) {
         case Kind::kLinearQkv:
@@ -165,7 +174,7 @@ double launches_of(const Operation& operation) {
         case Kind::kRopeBackward:
             return 2;
         case Kind::kAttentionBackward:
-            return 7;
+            return by_own_kernels(operation.cost) ? 3 : 7;
         default:
             return 1;
     }

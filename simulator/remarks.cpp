@@ -48,7 +48,7 @@ std::vector<std::string> remarks_on(const schedule::Plan& plan) {
         clamped("--local-window", asked.local_window, asked.context_tokens - 1,
                 "tokens before the last one, all are read as with --attention dense");
     }
-    if (slides(step) && plan.run.device == DeviceKind::kCuda) {
+    if (slides(step) && plan.run.device == DeviceKind::kCuda && !step.own_kernels()) {
         remarks.emplace_back(
             "sliding windows with --device cuda: attention that they mask runs in plain kernels, many times slower "
             "than "

@@ -76,12 +76,19 @@ std::string states_of(const schedule::Plan& plan) {
 }
 
 std::string attention_of(const RunConfiguration& run) {
-    const std::string name(name_of(run.attention));
+    std::string text(name_of(run.attention));
     if (run.attention == AttentionMode::kLocal) {
-        return fmt::format("{} ({} tokens{})", name, format_count(run.local_window),
-                           run.sinks > 0 ? fmt::format(" and {} sinks", format_count(run.sinks)) : std::string());
+        text += fmt::format(" ({} tokens{})", format_count(run.local_window),
+                            run.sinks > 0 ? fmt::format(" and {} sinks", format_count(run.sinks)) : std::string());
     }
-    return has_page_lists(run.attention) ? fmt::format("{} ({} pages)", name, format_count(run.top_k)) : name;
+    if (has_page_lists(run.attention)) {
+        text += fmt::format(" ({} pages)", format_count(run.top_k));
+    }
+    text += " attention";
+    if (run.attention_kernels != AttentionKernels::kAuto) {
+        text += fmt::format(" by {} kernels", name_of(run.attention_kernels));
+    }
+    return text;
 }
 
 std::string optimizer_of(const RunConfiguration& run) {
@@ -111,7 +118,7 @@ std::string render_run(const schedule::Plan& plan) {
     return fmt::format(
         "run    context {} tokens: {} chunks of {}, {} pages of {} per layer\n"
         "       history in windows of {} tokens, logits in tiles of {}\n"
-        "       device {}, {} with sums in {}{}, {} attention, {}\n"
+        "       device {}, {} with sums in {}{}, {}, {}\n"
         "       offload {}, hbm-pages {}{}\n",
         format_tokens(run.context_tokens), format_count(step.chunks()), format_count(run.chunk_tokens),
         format_count(step.pages()), format_count(run.page_tokens), format_count(run.window_tokens),

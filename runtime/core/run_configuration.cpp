@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/core/attention_kernels.hpp"
 #include "runtime/core/error.hpp"
 
 namespace oomb {
@@ -169,6 +170,7 @@ void validate(const RunConfiguration& run) {
                          run.kept_pages.count);
     }
     check_types(run);
+    check_attention_kernels(run);
     check_evaluation(run);
     if (run.shard_parameters < 1 || run.resident_shards.count < 0) {
         fail<UsageError>("--optimizer-states: found {} shards of {} parameters in HBM", run.resident_shards.count,
@@ -235,6 +237,17 @@ std::string_view name_of(AttentionMode attention) {
             return "local";
         case AttentionMode::kRandom:
             return "random";
+    }
+    return "";
+}
+std::string_view name_of(AttentionKernels kernels) {
+    switch (kernels) {
+        case AttentionKernels::kAuto:
+            return "auto";
+        case AttentionKernels::kCudnn:
+            return "cudnn";
+        case AttentionKernels::kOwn:
+            return "own";
     }
     return "";
 }

@@ -22,6 +22,12 @@ enum class AttentionMode : std::uint8_t {
 constexpr bool has_page_lists(AttentionMode attention) {
     return attention == AttentionMode::kTopK || attention == AttentionMode::kRandom;
 }
+// Of attention with --device cuda in bf16 (attention_kernels.hpp). What reads page lists is ours in any case.
+enum class AttentionKernels : std::uint8_t {
+    kAuto,   // left to a rule; in a plan's run only where there is nothing to choose
+    kCudnn,  // cuDNN over contiguous windows, whose results are merged by operations of their own
+    kOwn,    // ours for sm_90a, over pages where they lie, merged in place
+};
 enum class Offload : std::uint8_t { kNone, kHost };
 
 // What the fill keeps for the gradient phase, per (chunk, layer).
@@ -82,6 +88,7 @@ struct RunConfiguration {
     std::int64_t local_window = 0;
     std::int64_t sinks = 0;
     std::uint64_t page_seed = 0;  // of kRandom's draws
+    AttentionKernels attention_kernels = AttentionKernels::kAuto;
     Offload offload = Offload::kNone;
     Keep keep = Keep::kNone;
     // Pages, one per chunk and layer, of what `keep` names, in order of gain: the latest chunk first, for attention
@@ -127,6 +134,7 @@ void validate(const RunConfiguration& run);
 
 std::string_view name_of(DeviceKind device);
 std::string_view name_of(AttentionMode attention);
+std::string_view name_of(AttentionKernels kernels);
 std::string_view name_of(Offload offload);
 std::string_view name_of(Keep keep);
 std::string states_text(const Amount& resident_shards);      // as in --optimizer-states, or the number

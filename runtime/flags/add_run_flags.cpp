@@ -41,6 +41,10 @@ void add_what(CLI::App& app, RunFlags& flags) {
            "are read at a time)");
     tokens("--sinks", flags.sinks,
            "first tokens of the sequence that every token attends to under --attention local; a multiple of the page");
+}
+
+// Its types, and who computes.
+void add_how(CLI::App& app, RunFlags& flags) {
     app.add_option(
            "--dtype", flags.dtype,
            "of weights, activations and K/V. With fp32 and bf16 sums and gradients are fp32; fp64 is the oracle "
@@ -61,9 +65,17 @@ void add_what(CLI::App& app, RunFlags& flags) {
         ->type_name("fp32|remainder")
         ->default_str(flags.master_weights)
         ->group(kWhat);
+    app.add_option(
+           "--attention-kernels", flags.attention_kernels,
+           "of attention with --device cuda in bf16. cudnn: over windows gathered from pages, merged afterwards; own: "
+           "over pages where they lie, which needs pages of 128 tokens and heads of 64 or 128; auto: cudnn. What "
+           "reads the lists of topk and random is ours in any case")
+        ->type_name("auto|cudnn|own")
+        ->default_str(flags.attention_kernels)
+        ->group(kWhat);
     app.add_flag("--deterministic", flags.deterministic,
-                 "the same bits twice, wherever pages lie. On cuda attention's backward is then slower and needs more "
-                 "memory (a smaller --window and --chunk need less); the CPU always does")
+                 "the same bits twice, wherever pages lie. On cuda attention's backward is then slower and with cudnn "
+                 "needs more memory (a smaller --window and --chunk need less); the CPU always does")
         ->group(kWhat);
     app.add_flag("--no-optimizer", flags.no_optimizer, "no AdamW: gradients only, no room for its state")->group(kWhat);
 }
@@ -126,6 +138,7 @@ void add_places(CLI::App& app, RunFlags& flags) {
 
 void add_run_flags(CLI::App& app, RunFlags& flags) {
     add_what(app, flags);
+    add_how(app, flags);
     add_cuts(app, flags);
     add_places(app, flags);
 }

@@ -148,6 +148,7 @@ std::string as_typed(const RunFlags& flags) {
         {"--top-k", &RunFlags::top_k},
         {"--local-window", &RunFlags::local_window},
         {"--sinks", &RunFlags::sinks},
+        {"--attention-kernels", &RunFlags::attention_kernels},
         {"--dtype", &RunFlags::dtype},
         {"--gradient-dtype", &RunFlags::gradient_dtype},
         {"--master-weights", &RunFlags::master_weights},
@@ -207,6 +208,9 @@ RunConfiguration to_run_configuration(const RunFlags& flags) {
     run.top_k = parse_top_k(flags.top_k);
     run.local_window = flags.local_window.empty() ? 0 : parse_tokens("--local-window", flags.local_window);
     run.sinks = flags.sinks.empty() ? 0 : parse_tokens("--sinks", flags.sinks);
+    run.attention_kernels = choose<AttentionKernels>(
+        "--attention-kernels", flags.attention_kernels,
+        {{"auto", AttentionKernels::kAuto}, {"cudnn", AttentionKernels::kCudnn}, {"own", AttentionKernels::kOwn}});
     run.offload = choose<Offload>("--offload", flags.offload, {{"none", Offload::kNone}, {"host", Offload::kHost}});
     read_kept(flags, run);
     run.hbm_pages = parse_hbm_pages(flags.hbm_pages);

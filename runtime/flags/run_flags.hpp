@@ -25,6 +25,7 @@ struct RunFlags {
     std::string top_k;         // empty: not given
     std::string local_window;  // empty: not given
     std::string sinks;         // empty: not given, which is none
+    std::string attention_kernels = "auto";
     std::string offload = "none";
     std::string keep = "none";
     std::string kept_pages = "all";

@@ -259,6 +259,7 @@ AttentionCost SequenceGenerator::attention_cost(const Keys& keys, bool backward)
     cost.keys = keys.tokens;
     cost.sliding_window = keys.sliding_window;
     cost.listed = keys.listed;
+    cost.own_kernels = step_.own_kernels();
     cost.query_heads = model.query_heads;
     cost.kv_heads = model.kv_heads;
     cost.head_dim = model.head_dim;

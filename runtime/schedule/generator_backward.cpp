@@ -168,8 +168,10 @@ void SequenceGenerator::attend_backward_part(std::int64_t layer, std::int64_t pa
     Operation backward = make(Kind::kAttentionBackward, layer, part, attention_cost(kv, true));
     backward.regions = {
         read_and(last, kQuery),        read_and(last, kOutputGradient), read(kAttentionOutput, slot(layer)),
-        read(kLogSumExp, slot(layer)), read_and(last, kDelta),          write_and(part == 0, kQueryGradient),
-        scratch(kAttentionScratch)};
+        read(kLogSumExp, slot(layer)), read_and(last, kDelta),          write_and(part == 0, kQueryGradient)};
+    if (!step_.own_kernels()) {
+        backward.regions.push_back(scratch(kAttentionScratch));
+    }
     backward.requests = {kv.request(PageUse::kRead), gradients.request(PageUse::kAccumulate)};
     kv.narrow(backward);
     emit(backward);

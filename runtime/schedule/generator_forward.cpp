@@ -133,18 +133,20 @@ void SequenceGenerator::attend(std::int64_t layer, bool fetches_own, bool querie
               {end(kOutputSum), write(kAttentionOutput, slot(layer))});
 }
 
-// Part 0, which all queries see, writes the running output and log-sum-exp, later parts are merged into them: over
-// lists on CUDA by the attention itself.
+// Part 0, which all queries see, writes the running output and log-sum-exp, later parts are merged into them: by the
+// attention itself where it can. Our own kernels need no room besides; lists may also go to plain ones, which do.
 void SequenceGenerator::attend_part(std::int64_t layer, std::int64_t part, const Keys& keys, bool ends_queries) {
     Operation attention = make(Kind::kAttention, layer, part, attention_cost(keys, false));
-    attention.regions = {read_and(ends_queries, kQuery), scratch(kAttentionScratch)};
+    attention.regions = {read_and(ends_queries, kQuery)};
+    if (!step_.own_kernels()) {
+        attention.regions.push_back(scratch(kAttentionScratch));
+    }
     attention.requests.push_back(keys.request(PageUse::kRead));
     keys.narrow(attention);
-    const bool merges = keys.listed && step_.run().device == DeviceKind::kCuda;
-    if (part == 0 || merges) {
+    if (part == 0 || step_.merges_in_place(keys.listed)) {
         attention.regions.push_back(write_and(part == 0, kOutputSum));
         attention.regions.push_back(write(kLogSumExp, slot(layer)));
-        if (merges) {  // as where a part is merged by an operation of its own: both live here
+        if (keys.listed && !step_.own_kernels()) {  // as where an operation of its own merges: both live here
             attention.regions.push_back(scratch(kOutputPart));
             attention.regions.push_back(scratch(kLogSumExpPart));
         }

@@ -132,6 +132,7 @@ struct AttentionCost {
     std::int64_t document_start = 0;
     bool listed = false;
     bool backward = false;
+    bool own_kernels = false;  // StepShape::own_kernels()
     bool deterministic = true;
     DType dtype = DType::kF32;
 };

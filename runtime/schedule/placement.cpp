@@ -133,6 +133,7 @@ Plan Placement::plan_with(const StepShape& step, const Layout& layout, Homes hom
     Plan plan;
     plan.model = step.model();
     plan.run = step.run();
+    plan.run.attention_kernels = step.attention_kernels();
     plan.asked = asked_;
     plan.regions = layout.regions;
     plan.pools = make_pools(step, count_frames(step, homes.resident, homes.kept_hbm));

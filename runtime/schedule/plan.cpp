@@ -34,6 +34,7 @@ void check_coordinates(const StepShape& step) {
             step.run().chunk_tokens, step.chunks(), kMostChunks,
             divide_up(divide_up(step.tokens(), kMostChunks), step.run().page_tokens) * step.run().page_tokens);
     }
+    check_attention_kernels(step.run(), step.model().head_dim);
     const std::int64_t windows = most_parts(step);
     if (windows > kMostHistoryParts) {
         fail<UsageError>("--window: {} windows of {} tokens, allowed are {}; take a larger --window", windows,

@@ -36,7 +36,7 @@ inline constexpr std::int64_t kDriverUnit_bytes = 2 * kMiB;  // it rounds the ar
 struct Plan {
     ModelShape model;
     RunConfiguration asked;  // as make_plan got it
-    RunConfiguration run;    // as it is carried out: nothing kept or held and no shard is auto
+    RunConfiguration run;    // as it is carried out: nothing kept or held, no shard and no kind of kernels is auto
     RegionTable regions;
     std::vector<PoolPlan> pools;               // only pools with frames
     std::int64_t resident_pages = 0;           // K/V pages whose home is HBM, first in time order over all layers

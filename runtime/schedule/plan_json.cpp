@@ -49,6 +49,9 @@ Json run_to_json(const RunConfiguration& run) {
                  {"deterministic", run.deterministic},
                  {"gpu_memory_bytes", run.gpu_memory_bytes},
                  {"host_memory_bytes", run.host_memory_bytes}};
+    if (run.attention_kernels != AttentionKernels::kAuto) {
+        json["attention_kernels"] = name_of(run.attention_kernels);
+    }
     if (run.gradient_pages.mode != Amount::Mode::kAll) {
         json["gradient_pages"] = to_text(run.gradient_pages);
     }
@@ -99,6 +102,9 @@ std::string to_json(const Plan& plan) {
     json["held_chunks"] = StepShape(plan.model, plan.run).held_chunks();
     json["kept_pages"] = {{"hbm", plan.kept_hbm}, {"host", plan.kept_host}};
     json["optimizer_shards"] = {{"hbm", plan.resident_shards}, {"host", plan.host_shards}};
+    if (plan.run.attention_kernels != AttentionKernels::kAuto) {
+        json["attention_kernels"] = name_of(plan.run.attention_kernels);
+    }
     json["regions"] = regions_to_json(plan.regions);
     json["pools"] = pools_to_json(plan.pools);
     json["page_table_bytes"] = plan.page_table_bytes;

@@ -49,6 +49,9 @@ AttentionScratch attention_scratch(const StepShape& step) {
     const std::int64_t rows = step.longest_chunk(), keys = longest_key_part(step);
     const std::int64_t page_rows = keys * model.kv_width() * step.compute_bytes();
     AttentionScratch scratch;
+    if (step.own_kernels()) {
+        return scratch;
+    }
     Parts parts;
     scratch.keys = parts.take(page_rows);
     scratch.values = parts.take(page_rows);
@@ -89,7 +92,15 @@ Workspace workspace(const StepShape& step) {
         result.lists = parts.take(listed * kNumber);
         result.reader_offsets = parts.take((pages + 1) * kNumber);
         result.readers = parts.take(listed * kNumber);
-        result.turns = parts.take(kTurnsOfPage * model.query_heads * step.pages_per_group() * kNumber + kNumber);
+    }
+    // Of an operation whose additions to dq are ordered, its query pages.
+    std::int64_t ordered = listed > 0 ? step.pages_per_group() : 0;
+    if (step.own_kernels()) {
+        ordered = step.run().deterministic ? query_pages : 0;
+    }
+    if (ordered > 0) {
+        result.turns_count = kTurnsOfPage * model.query_heads * ordered + 1;
+        result.turns = parts.take(result.turns_count * kNumber);
     }
     const std::int64_t widest = std::max(model.hidden, step.qkv_width());
     result.library_bytes = std::max(kMatrixLibraryBytes, aligned(kMostRowGroups * widest * step.accumulator_bytes()));
@@ -169,7 +180,7 @@ RegionTable region_sizes(const StepShape& step) {
     const std::int64_t parameters = model.parameters();
     const std::int64_t query = rows * model.query_width();
     const std::int64_t hidden = rows * model.hidden;
-    const bool merges = merges_parts(step);
+    const bool merges = merges_parts(step) && !step.own_kernels();
     const std::int32_t slots = activation_slots(step), held = held_slots(step);
     const OptimizerShards shards = optimizer_shards(step);
 

@@ -16,7 +16,7 @@ inline constexpr std::int64_t kCpuQueryTile = 256;
 // Workspace of one attention operation over the longest window.
 // CPU: K, V and their gradients of the window side by side, scores and their gradients of one head and query tile; an
 // evaluation has no gradients; in bf16 the output of the window before it is rounded.
-// CUDA: AttentionScratch.
+// CUDA: AttentionScratch; none with own kernels.
 std::int64_t attention_scratch_bytes(const StepShape& step);
 // Elements of it in fp32 and fp64 on the CPU, for an operation with `tile` queries at a time over `keys`.
 constexpr std::int64_t cpu_attention_elements(std::int64_t keys, std::int64_t kv_width, std::int64_t tile,
@@ -25,7 +25,7 @@ constexpr std::int64_t cpu_attention_elements(std::int64_t keys, std::int64_t kv
 }
 
 // Parts of the attention scratch on CUDA, as byte offsets from its start. Forward and backward share the bytes.
-// Pages of a window are gathered to contiguous rows unless they lie in order.
+// Pages of a window are gathered to contiguous rows unless they lie in order. Our own kernels need none of it: all 0.
 struct AttentionScratch {
     std::int64_t keys = 0, values = 0;                    // both: [keys, kv_heads, head_dim], compute type
     std::int64_t log_sum_exp = 0;                         // both: [query_heads, rows], accumulator type
@@ -48,7 +48,9 @@ struct Workspace {
     // Where pages are listed: int32 [entries of the lists of a group] which page of the window each is, and the same
     // the other way about, [pages of the longest window + 1] and [entries].
     std::int64_t lists = 0, reader_offsets = 0, readers = 0;
-    std::int64_t turns = 0;    // int32: whose turn it is to add to the gradients of queries
+    // int32 [turns_count]: whose turn it is to add to the gradients of queries, of the longest group of query pages
+    // with lists; with own kernels, where deterministic, of the longest chunk.
+    std::int64_t turns = 0, turns_count = 0;
     std::int64_t library = 0;  // cuBLASLt, partial sums of kernels, sums of queries for scores of pages
     std::int64_t library_bytes = 0;
     std::int64_t total_bytes = 0;

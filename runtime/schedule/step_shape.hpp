@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "runtime/core/attention_kernels.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/model_shape.hpp"
 #include "runtime/core/page_set.hpp"
@@ -67,6 +68,11 @@ class StepShape {
     std::int64_t spare_pages() const {
         return selects() ? std::min(kSpareWindows * pages_per_window(), first_page(chunks() - 1)) : 0;
     }
+    // Which kernels compute attention, decided; own ones read pages where they lie.
+    AttentionKernels attention_kernels() const { return decided_attention_kernels(run_, model_.head_dim); }
+    bool own_kernels() const { return attention_kernels() == AttentionKernels::kOwn; }
+    // A part of attention, `listed` or not, adds its result to that over the parts before; else a merge follows it.
+    bool merges_in_place(bool listed) const { return own_kernels() || (listed && run_.device == DeviceKind::kCuda); }
 
     std::int64_t longest_chunk() const { return std::min(run_.chunk_tokens, tokens()); }
 

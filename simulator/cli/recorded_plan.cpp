@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "runtime/core/attention_kernels.hpp"
 #include "runtime/core/checked.hpp"
 #include "runtime/core/error.hpp"
 #include "runtime/core/units.hpp"
@@ -104,6 +105,9 @@ RunFlags read_flags(const JsonNode& run) {
         const bool has_sinks = run.at("sinks").as_integer(0) > 0;
         flags.sinks = has_sinks ? tokens("sinks") : "";
     }
+    if (run.has("attention_kernels")) {
+        flags.attention_kernels = run.at("attention_kernels").as_string();
+    }
     flags.offload = run.at("offload").as_string();
     flags.keep = run.at("keep").as_string();
     flags.kept_pages = run.at("kept_pages").as_string();
@@ -132,6 +136,10 @@ RunConfiguration decided(RunConfiguration run, const JsonNode& node, const RunFl
     named.keep = node.at("keep").as_string();
     named.keep_is_free = true;  // "none" may be what auto came to
     run.keep = to_run_configuration(named).keep;
+    if (chooses_attention_kernels(run)) {  // plans of earlier programs do not say: theirs was cuDNN
+        named.attention_kernels = node.has("attention_kernels") ? node.at("attention_kernels").as_string() : "cudnn";
+        run.attention_kernels = to_run_configuration(named).attention_kernels;
+    }
     const auto count = [](const JsonNode& number) { return Amount{Amount::Mode::kCount, number.as_integer(0)}; };
     run.held_chunks = count(node.at("held_chunks"));
     const JsonNode kept = node.at("kept_pages");

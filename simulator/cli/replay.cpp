@@ -155,7 +155,8 @@ class Replay {
         if (!changes_.schedule) {
             return recorded_.plan;
         }
-        const RunConfiguration run = to_run_configuration(flags_.run);
+        RunConfiguration run = to_run_configuration(flags_.run);
+        run.attention_kernels = recorded_.plan.run.attention_kernels;  // whose times are in the trace
         if (schedule::StepShape(recorded_.plan.model, run).selects()) {
             fail<UnsupportedError>("the changed run has lists of top-K pages, and the trace has none");
         }

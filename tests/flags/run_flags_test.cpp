@@ -249,6 +249,7 @@ TEST_CASE("flags as typed are read as what they were") {
     CHECK(as_typed(flags) == "--model 'models/a model'\\''s.json' --device cuda --context 100000 --no-optimizer");
     flags.model = "m.json";
     flags.no_optimizer = false;
+    flags.attention_kernels = "own";
     RunConfiguration run = to_run_configuration(flags);
     run.chunk_tokens = 640;
     run.window_tokens = 64 << 10;
@@ -280,6 +281,7 @@ TEST_CASE("flags as typed are read as what they were") {
     CHECK(states_text(again.resident_shards) == "host");
     CHECK(again.bf16_gradients);
     CHECK(again.split_masters);
+    CHECK(again.attention_kernels == AttentionKernels::kOwn);
 }
 
 TEST_CASE("flags that nothing reads beside another one are refused with both names") {

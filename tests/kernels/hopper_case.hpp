@@ -203,4 +203,77 @@ void check_merge(const AttentionCase& c) {
                  std::vector<double>(expected.lse.size(), 2 * bounds.score)) < 1);
 }
 
+// Backward of a chunk as the trainer computes it: the windows of its history, then its own pages, whose gradients
+// nobody has touched; every other page of the history holds something already, the rest NaN.
+template <class Set>
+void check_chunk_backward(const AttentionCase& c, Problem<Set>& problem, oracle::AttentionResult expected) {
+    constexpr double kBefore = 0.25;
+    const auto bounds = rounding_bounds(problem.in, expected);
+    const auto parts = window_bounds(c);
+    const std::int64_t chunk = parts[parts.size() - 2], row = c.kv_heads * c.head_dim;
+    const auto touched = [&](std::int64_t key) { return key < chunk && key / kPage % 2 == 0; };
+    std::vector<double> there(problem.in.k.size(), std::numeric_limits<double>::quiet_NaN());
+    for (std::int64_t i = 0; i < c.keys * row; ++i) {
+        if (touched(i / row)) {
+            there[i] = kBefore;
+            expected.dk[i] += kBefore;
+            expected.dv[i] += kBefore;
+        }
+    }
+    BufferOf<Set, float> lse(narrow<float>(expected.lse)), delta(narrow<float>(expected.delta));
+    BufferOf<Set, float> dq(std::vector<float>(problem.in.q.size(), 0.0F));
+    std::vector<double> dk, dv;
+    for (std::size_t part = 0; part + 1 < parts.size(); ++part) {
+        PagedWindow<Set, BFloat16> kv(c, parts[part], parts[part + 1], unsigned(part));
+        kv.fill(problem.in.k, problem.in.v);
+        PagedWindow<Set, float> d_kv(c, parts[part], parts[part + 1], unsigned(part) + 100);
+        d_kv.fill(there, there);
+        std::vector<std::uint8_t> fresh;
+        for (std::int64_t page = 0; page < kv.pages(); ++page) {
+            fresh.push_back(touched(parts[part] + page * kPage) ? 0 : 1);
+        }
+        BufferOf<Set, std::uint8_t> first_touch(fresh);
+        Set::attention_backward({.q = problem.q.data(),
+                                 .d_o = problem.d_o.data(),
+                                 .lse = lse.data(),
+                                 .delta = delta.data(),
+                                 .kv = kv.template view<const BFloat16>(),
+                                 .dq = dq.data(),
+                                 .d_kv = d_kv.view(),
+                                 .first_touch = first_touch.data(),
+                                 .tokens = c.tokens,
+                                 .query_heads = c.query_heads,
+                                 .scale = problem.in.scale,
+                                 .mask = c.mask});
+        d_kv.gather(dk, dv);
+    }
+    CHECK(excess(widen(dq.values()), expected.dq, bounds.dq) < 1);
+    CHECK(excess(dk, expected.dk, bounds.dk) < 1);
+    CHECK(excess(dv, expected.dv, bounds.dv) < 1);
+}
+
+// A chunk as --attention-kernels own computes it: `c.tokens` queries on the last as many keys, causal, in pages of
+// which the last may be ragged; then the history before them, cut into windows of all pages in order, merged in place.
+template <class Set>
+void check_chunk(const AttentionCase& c) {
+    CAPTURE(c.head_dim);
+    CAPTURE(c.keys);
+    Problem<Set> problem(c);
+    const auto expected = oracle::attention(problem.in);
+    const auto bounds = rounding_bounds(problem.in, expected);
+    const auto parts = window_bounds(c);
+    const std::size_t own = parts.size() - 2;
+    REQUIRE(parts[own] == c.mask.first_query);
+    for (std::size_t i = 0; i <= own; ++i) {
+        const std::size_t part = i == 0 ? own : i - 1;
+        PagedWindow<Set, BFloat16> kv(c, parts[part], parts[part + 1], unsigned(part));
+        kv.fill(problem.in.k, problem.in.v);
+        problem.forward(kv, {}, i > 0);
+    }
+    CHECK(excess(widen(problem.o.values()), expected.o, bounds.o) < 1);
+    CHECK(excess(widen(problem.lse.values()), expected.lse,
+                 std::vector<double>(expected.lse.size(), 2 * bounds.score)) < 1);
+    check_chunk_backward<Set>(c, problem, expected);
+}
+
 }  // namespace oomb::kernels::test

@@ -72,6 +72,17 @@ TEST_CASE_TEMPLATE("emulated: lists of pages, and windows merged in place", Set,
     emulation::set_resident(1);
 }
 
+TEST_CASE_TEMPLATE("emulated: a chunk and its history, dense", Set, OOMB_EMULATED_SETS) {
+    for (const std::int64_t head_dim : {64, 128}) {
+        emulation::set_resident(head_dim == 64 ? 3 : 2);
+        check_chunk<Set>({200, 3, 1, head_dim, 840, kPage, {384, 640}, 0, {.first_query = 640}});
+        check_chunk<Set>({200, 2, 2, head_dim, 200, kPage, {}, 0, {.first_query = 0}});
+        check_chunk<Set>({1, 2, 1, head_dim, 129, kPage, {128}, 0, {.first_query = 128}});
+        check_chunk<Set>({200, 2, 1, head_dim, 456, kPage, {128, 256}, 0, {.first_query = 256, .sliding_window = 150}});
+    }
+    emulation::set_resident(1);
+}
+
 TEST_CASE("emulated: a touched page is added to") {
     using Set = Emulated<ForwardKernel::kSpecialised>;
     const AttentionCase c{70, 3, 1, 128, 333, 128, {}, 0, {.first_query = 263}};

@@ -114,6 +114,15 @@ TEST_CASE("lives, slots and bytes of random steps") {
     }
 }
 
+TEST_CASE("lives, slots and bytes of random steps on own kernels") {
+    for (const bool top_k : {false, true}) {
+        RandomSteps random(2030, {.page_tokens = {128}, .top_k = top_k, .local = true, .own_kernels = true});
+        for (int i = 0; i < 200; ++i) {
+            check_step(random.next(), random.between(1, 2));
+        }
+    }
+}
+
 TEST_CASE("lives, slots and bytes of random steps with top-K pages") {
     for (const std::int64_t pages_per_chunk : {1, 2, 6}) {
         RandomSteps random(2026, {.chunks = 9, .pages_per_chunk = pages_per_chunk, .top_k = true});

@@ -22,10 +22,11 @@ struct RandomLimits {
     std::int64_t chunks = 7;
     std::int64_t pages_per_chunk = 6;
     std::vector<std::int64_t> page_tokens = {1, 4, 16, 128};
-    bool any_device = true;  // else the CPU
-    bool top_k = false;      // half of the runs attend to top-K pages
-    bool local = false;      // of the others half to a sliding window, of the run, the model or both
-    bool evaluates = false;  // forward only; then a third of the runs attend to random pages, or measure recall
+    bool any_device = true;    // else the CPU
+    bool top_k = false;        // half of the runs attend to top-K pages
+    bool local = false;        // of the others half to a sliding window, of the run, the model or both
+    bool own_kernels = false;  // all on CUDA, and of the kind that --attention-kernels own takes
+    bool evaluates = false;    // forward only; then a third of the runs attend to random pages, or measure recall
 };
 
 class RandomSteps {
@@ -34,6 +35,9 @@ class RandomSteps {
 
     RandomStep next() {
         RandomStep step{model(), run()};
+        if (limits_.own_kernels) {
+            take_own_kernels(step);
+        }
         if (limits_.local && step.run.attention == AttentionMode::kDense && step.run.recall_budgets.empty() && coin()) {
             add_windows(step);
         }
@@ -100,6 +104,15 @@ class RandomSteps {
             run.split_masters = coin();
         }
         return run;
+    }
+
+    static void take_own_kernels(RandomStep& step) {
+        step.model.head_dim *= 8;  // 64 or 128
+        step.run.device = DeviceKind::kCuda;
+        step.run.compute = DType::kBF16;
+        step.run.accumulator = DType::kF32;
+        step.run.deterministic = step.run.context_tokens % 2 == 0;
+        step.run.attention_kernels = AttentionKernels::kOwn;
     }
 
     void make_evaluation(RunConfiguration& run) {

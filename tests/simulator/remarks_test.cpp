@@ -77,6 +77,8 @@ TEST_CASE("a sliding window on a GPU is said to be slow, and shown where it is t
     run.local_window = 1000;
     REQUIRE(remarks_on(run).size() == 1);
     CHECK(remarks_on(run)[0].starts_with("sliding windows with --device cuda: "));
+    run.attention_kernels = AttentionKernels::kOwn;
+    CHECK(remarks_on(run).empty());
     const TemporaryFolder folder;
     Json config = read_json_file(model_file("mistral-7b-v0.3"));
     config["sliding_window"] = 4096;

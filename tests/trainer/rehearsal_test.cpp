@@ -134,9 +134,8 @@ void check_frames(const schedule::Plan& plan, const IssuedOperation& issued) {
     }
 }
 
-TEST_CASE("random steps: every shape that reaches the backend was rehearsed, and no other") {
-    RandomSteps random(77);
-    for (int i = 0; i < 150; ++i) {
+void check_random_steps(RandomSteps random, int steps) {
+    for (int i = 0; i < steps; ++i) {
         const RandomStep step = random.next();
         const schedule::Plan plan = schedule::make_plan(step.model, step.run);
         CAPTURE(to_json(plan));
@@ -152,6 +151,11 @@ TEST_CASE("random steps: every shape that reaches the backend was rehearsed, and
         }
         CHECK(rehearsed == backend.shapes);
     }
+}
+
+TEST_CASE("random steps: every shape that reaches the backend was rehearsed, and no other") {
+    check_random_steps(RandomSteps(77), 150);
+    check_random_steps(RandomSteps(78, {.page_tokens = {128}, .own_kernels = true}), 50);
 }
 
 TEST_CASE("each operation is carried out on zeros, in any order") {

@@ -27,11 +27,12 @@ void on_signal(int signal) {
 
 void check_device(const RunConfiguration& run, [[maybe_unused]] bool plans_only) {
     if (run.device == DeviceKind::kCuda) {
-        if (run.sinks > 0 && run.local_window < run.chunk_tokens) {
+        const bool own = run.attention_kernels == AttentionKernels::kOwn;  // of any rows of the chunk
+        if (!own && run.sinks > 0 && run.local_window < run.chunk_tokens) {
             fail<UsageError>(
                 "--sinks {} with --local-window {} below --chunk {} and --device cuda: chunks whose first tokens are "
                 "sinks to the rest of them are not computed there; take --local-window {} or more, a smaller --chunk, "
-                "or --device cpu",
+                "--attention-kernels own, or --device cpu",
                 run.sinks, run.local_window, run.chunk_tokens, run.chunk_tokens);
         }
 #ifndef OOMB_HAVE_CUDA

@@ -1,5 +1,6 @@
 // From the qkv buffer through attention and back, on the CUDA backend: cuDNN over contiguous windows, or our plain
-// kernels on pages, which also take what a sliding window masks.
+// kernels on pages, which also take what a sliding window masks; or in place, by our kernels for sm_90a
+// (own_attention.cpp).
 
 #include "kernels/cuda/attention.hpp"
 
@@ -139,8 +140,8 @@ bool CudaBackend<T>::library_supports(const AttentionWindow& window, bool backwa
 template <class T>
 void CudaBackend<T>::attention(const Issued& issued) {
     const auto& cost = std::get<AttentionCost>(issued.operation.cost);
-    if (cost.listed) {
-        attend_to_lists(issued);
+    if (cost.listed || cost.own_kernels) {
+        attend_in_place(issued);
         return;
     }
     const AttentionWindow window = window_of(cost);
@@ -156,8 +157,8 @@ void CudaBackend<T>::attention(const Issued& issued) {
 template <class T>
 void CudaBackend<T>::attention_backward(const Issued& issued) {
     const auto& cost = std::get<AttentionCost>(issued.operation.cost);
-    if (cost.listed) {
-        backward_of_lists(issued);
+    if (cost.listed || cost.own_kernels) {
+        backward_in_place(issued);
         return;
     }
     const AttentionWindow window = window_of(cost);

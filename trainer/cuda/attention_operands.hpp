@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "kernels/attention.hpp"
 #include "kernels/cuda/convert.hpp"
 #include "runtime/device/check.hpp"
 #include "runtime/schedule/operation.hpp"
@@ -12,6 +13,12 @@ namespace oomb::trainer {
 
 inline double scale_of(const schedule::AttentionCost& cost) {
     return 1.0 / std::sqrt(static_cast<double>(cost.head_dim));
+}
+
+// Every query sees every key.
+template <class E>
+kernels::AttentionMask no_mask(const paging::PageView<E>& kv) {
+    return {.first_query = kv.first_token + kv.tokens};
 }
 
 template <class From, class To>

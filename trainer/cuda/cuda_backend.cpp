@@ -70,7 +70,8 @@ CudaBackend<T>::CudaBackend(const schedule::Plan& plan, CudaBackendOptions optio
     streams_ = std::make_unique<EngineStreams>(plan, hbm_->view(), host_->view(), options_.streams);
     products_ = std::make_unique<MatrixProducts>(stream(), workspace(workspace_.library), workspace_.library_bytes,
                                                  plan.run.deterministic);
-    if (std::is_same_v<T, BFloat16> && !options_.plain_attention) {
+    if (std::is_same_v<T, BFloat16> && !options_.plain_attention &&
+        plan.run.attention_kernels != AttentionKernels::kOwn) {
         library_attention_ = std::make_unique<CudnnAttention>(stream(), plan.run.deterministic);
     }
     rehearse();
@@ -96,13 +97,12 @@ void CudaBackend<T>::check_workspaces() const {
     fits(kernels::cuda::qkv_backward_workspace_bytes<T>(rows, model_.query_heads, model_.kv_heads, model_.head_dim),
          "qkv_backward");
     fits(kernels::cuda::column_sums_workspace_bytes<T>(rows, model_.hidden), "column_sums");
-    if (step.selects()) {
+    if (workspace_.turns_count > 0) {
         namespace hopper = kernels::cuda::hopper;
-        const std::int64_t queries = step.pages_per_group() * hopper::kPageTokens;  // of the pages that it takes
+        const std::int64_t queries = step.own_kernels() ? rows : step.pages_per_group() * hopper::kPageTokens;
         const std::int64_t turns = hopper::backward_turns(queries, model_.query_heads);
-        const std::int64_t room =
-            (workspace_.library - workspace_.turns) / static_cast<std::int64_t>(sizeof(std::int32_t));
-        require(turns <= room, "attention over lists takes {} turns, {} are planned", turns, room);
+        require(turns <= workspace_.turns_count, "attention takes {} turns, {} are planned", turns,
+                workspace_.turns_count);
     }
     if (step.scores_lists(step.chunks() - 1)) {
         fits(kernels::cuda::page_scores_workspace_bytes<T>(rows, model_.kv_heads, model_.head_dim), "page_scores");

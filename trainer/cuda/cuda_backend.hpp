@@ -1,13 +1,14 @@
 #pragma once
-// The CUDA backend: the schedule's engines are streams of one GPU. cuBLASLt multiplies matrices, cuDNN attends over
-// windows, kernels/cuda does the rest, all on buffers of two arenas that are reserved once. T is the compute type,
-// BFloat16 or float; accumulators are float.
+// The CUDA backend: the schedule's engines are streams of one GPU. cuBLASLt multiplies matrices, cuDNN or our kernels
+// for sm_90a attend, kernels/cuda does the rest, all on buffers of two arenas that are reserved once. T is the compute
+// type, BFloat16 or float; accumulators are float.
 
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "kernels/attention.hpp"
 #include "kernels/cross_entropy.hpp"
 #include "runtime/device/device_info.hpp"
 #include "runtime/device/gpu_meter.hpp"
@@ -29,7 +30,8 @@ namespace oomb::trainer {
 
 struct CudaBackendOptions {
     EngineStreamsOptions streams;
-    bool plain_attention = false;  // our plain kernels instead of cuDNN and those for sm_90a; always so in fp32
+    // Our plain kernels instead of cuDNN and those for sm_90a; always so in fp32. Not with a plan of own kernels.
+    bool plain_attention = false;
     StartProgress progress;
 };
 
@@ -142,10 +144,17 @@ class CudaBackend : public Backend {
     void backward_by_kernel(const Issued& issued);
     bool library_supports(const AttentionWindow& window, bool backward);
 
-    // listed_attention.cpp
-    void attend_to_lists(const Issued& issued);
-    void backward_of_lists(const Issued& issued);
+    // own_attention.cpp
+    void attend_in_place(const Issued& issued);
+    void backward_in_place(const Issued& issued);
+    std::int64_t window_tokens(const Issued& issued) const;
+    kernels::AttentionForward<T> forward_operands(const Issued& issued);
+    kernels::AttentionBackward<T> backward_operands(const Issued& issued);
     const std::int32_t* send_lists(const Issued& issued);
+
+    // listed_attention.cpp
+    void attend_to_lists(const Issued& issued, kernels::AttentionForward<T> args);
+    void backward_of_lists(const Issued& issued, const kernels::AttentionBackward<T>& args);
 
     // page_selection.cpp
     void page_means(const Issued& issued);

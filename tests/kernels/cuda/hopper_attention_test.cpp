@@ -34,6 +34,15 @@ TEST_CASE_TEMPLATE("Hopper: windows in any split equal one softmax", Set, OOMB_H
     }
 }
 
+TEST_CASE_TEMPLATE("Hopper: a chunk and its history, dense", Set, OOMB_HOPPER_SETS) {
+    for (const std::int64_t head_dim : {64, 128}) {
+        check_chunk<Set>({300, 6, 2, head_dim, 1'324, 128, {512, 1'024}, 0, {.first_query = 1'024}});
+        check_chunk<Set>({385, 7, 1, head_dim, 385, 128, {}, 0, {.first_query = 0}});
+        check_chunk<Set>({1, 2, 1, head_dim, 129, 128, {128}, 0, {.first_query = 128}});
+        check_chunk<Set>({300, 4, 2, head_dim, 940, 128, {128, 640}, 0, {.first_query = 640, .sliding_window = 400}});
+    }
+}
+
 TEST_CASE_TEMPLATE("Hopper: one query, one key", Set, OOMB_HOPPER_SETS) {
     check<Set>({1, 1, 1, 128, 1, 128, {}, 0, {.first_query = 0}});
     check<Set>({1, 3, 1, 64, 1, 128, {}, 5, {.first_query = 9}});

@@ -28,6 +28,23 @@ inline RunConfiguration gpu_run(std::int64_t context, std::int64_t chunk, DType 
     return run;
 }
 
+// A cut of a sequence, and who computes its attention in bf16. Our own kernels want pages of 128 tokens: there a chunk
+// and a window have a few, as elsewhere of pages of 16.
+struct KernelCut {
+    std::int64_t context, chunk;
+    AttentionKernels kernels = AttentionKernels::kCudnn;
+
+    RunConfiguration run() const {
+        RunConfiguration run = gpu_run(context, chunk, DType::kBF16);
+        run.attention_kernels = kernels;
+        if (kernels == AttentionKernels::kOwn) {
+            run.page_tokens = kOwnKernelsPageTokens;
+            run.window_tokens = 3 * run.page_tokens;
+        }
+        return run;
+    }
+};
+
 struct CudaOutcome {
     trainer::StepResult result;
     std::vector<double> gradients;

@@ -38,6 +38,7 @@ void check_bf16(const ModelShape& shape, const RunConfiguration& run, const std:
                 const trainer::CudaBackendOptions& options = {}) {
     CAPTURE(run.context_tokens);
     CAPTURE(run.chunk_tokens);
+    CAPTURE(name_of(run.attention_kernels));
     const trainer::ParameterLayout layout(shape);
     const auto weights = bf16_weights(layout);
     const auto oracle = [&](DType type) {
@@ -46,8 +47,8 @@ void check_bf16(const ModelShape& shape, const RunConfiguration& run, const std:
     const OracleResult exact = oracle(DType::kF64), torch = oracle(DType::kBF16);
     const auto found = run_cuda_step<BFloat16>(schedule::make_plan(shape, run), weights, sequences, options);
     const double worst = check_beside_torch(layout, found.gradients, torch.gradients, exact.gradients);
-    MESSAGE("context ", run.context_tokens, ", chunk ", run.chunk_tokens, ": bf16 error at most ", worst,
-            " of PyTorch's");
+    MESSAGE("context ", run.context_tokens, ", chunk ", run.chunk_tokens, ", kernels ", name_of(run.attention_kernels),
+            ": bf16 error at most ", worst, " of PyTorch's");
 }
 
 RunConfiguration offloaded(RunConfiguration run, Keep keep) {
@@ -72,43 +73,60 @@ TEST_CASE("fp32: contexts and chunks, resident and offloaded, kept and not") {
     }
 }
 
+constexpr AttentionKernels kOwn = AttentionKernels::kOwn;
+
+// fp32, and bf16 by either kind of kernels: uneven last chunks and windows.
+std::vector<RunConfiguration> uneven_runs() {
+    return {gpu_run(243, 64, DType::kF32), KernelCut{243, 64}.run(), KernelCut{1'100, 512, kOwn}.run()};
+}
+
+void check_either(const ModelShape& shape, const RunConfiguration& run) {
+    const auto sequences = one_sequence(run, shape);
+    run.compute == DType::kF32 ? check_fp32(shape, run, sequences) : check_bf16(shape, run, sequences);
+}
+
+void check_window(const ModelShape& shape, RunConfiguration run, std::int64_t window, std::int64_t sinks) {
+    CAPTURE(window);
+    if (window > 0) {
+        run.attention = AttentionMode::kLocal;
+        run.local_window = window;
+        run.sinks = sinks;
+    }
+    for (const RunConfiguration& way : {run, offloaded(run, Keep::kNone), offloaded(run, Keep::kOutput)}) {
+        check_either(shape, way);
+    }
+}
+
 TEST_CASE("fp32 and bf16: sliding windows of the run, with sinks, and of the model's layers") {
-    for (const DType type : {DType::kF32, DType::kBF16}) {
-        const auto check = [&](const ModelShape& shape, RunConfiguration run, std::int64_t window, std::int64_t sinks) {
-            CAPTURE(window);
-            if (window > 0) {
-                run.attention = AttentionMode::kLocal;
-                run.local_window = window;
-                run.sinks = sinks;
-            }
-            for (const RunConfiguration& way : {run, offloaded(run, Keep::kNone), offloaded(run, Keep::kOutput)}) {
-                const auto sequences = one_sequence(way, shape);
-                type == DType::kF32 ? check_fp32(shape, way, sequences) : check_bf16(shape, way, sequences);
-            }
-        };
-        const RunConfiguration run = gpu_run(243, 64, type);
+    for (const RunConfiguration& run : uneven_runs()) {
+        const std::int64_t unit = run.page_tokens / 16;  // windows reach as many pages back
         for (const std::int64_t window : {17, 48, 65, 100, 128, 200}) {
-            check(gpu_shape(), run, window, 0);
+            check_window(gpu_shape(), run, window * unit, 0);
         }
-        check(gpu_shape(), run, 70, 16);
-        check(gpu_shape(), run, 64, 96);
+        check_window(gpu_shape(), run, 70 * unit, 16 * unit);
+        check_window(gpu_shape(), run, 64 * unit, 96 * unit);
         ModelShape shape = gpu_shape();
-        shape.sliding_windows = {0, 90};
-        check(shape, run, 0, 0);
-        check(shape, run, 40, 0);
+        shape.sliding_windows = {0, 90 * unit};
+        check_window(shape, run, 0, 0);
+        check_window(shape, run, 40 * unit, 0);
+    }
+}
+
+// A chunk that is longer than the window and has sinks in it: two parts of its own.
+TEST_CASE("bf16: sinks within a chunk by our own kernels") {
+    for (const std::int64_t sinks : {128, 256, 640}) {
+        check_window(gpu_shape(), KernelCut{1'100, 512, kOwn}.run(), 200, sinks);
     }
 }
 
 TEST_CASE("fp32 and bf16: every choice of what is kept") {
-    for (const DType type : {DType::kF32, DType::kBF16}) {
-        const auto check = [&](RunConfiguration run) {
+    for (const RunConfiguration& run : uneven_runs()) {
+        const auto check = [&](const RunConfiguration& way) {
             ModelShape shape = gpu_shape();
             shape.qk_norm = true;
             shape.qkv_bias = true;
-            const auto sequences = one_sequence(run, shape);
-            type == DType::kF32 ? check_fp32(shape, run, sequences) : check_bf16(shape, run, sequences);
+            check_either(shape, way);
         };
-        const RunConfiguration run = gpu_run(243, 64, type);
         for (const Keep keep : {Keep::kNone, Keep::kInput, Keep::kOutput, Keep::kInputAndOutput}) {
             check(offloaded(run, keep));
             for (const std::int64_t held : {1, 2, 4}) {
@@ -144,9 +162,13 @@ TEST_CASE("fp32: accumulation over unequal sequences") {
 }
 
 TEST_CASE("bf16: contexts and chunks, resident and offloaded, kept and not") {
-    const std::pair<std::int64_t, std::int64_t> cases[] = {{256, 64}, {243, 64}, {512, 512}, {1024, 16}};
-    for (const auto& [context, chunk] : cases) {
-        const RunConfiguration run = gpu_run(context, chunk, DType::kBF16);
+    const KernelCut cuts[] = {{256, 64},        {243, 64},          {512, 512},
+                              {1024, 16},       {1024, 256, kOwn},  {975, 256, kOwn},
+                              {512, 512, kOwn}, {1'665, 128, kOwn}, {130, 128, kOwn}};
+    for (const KernelCut& cut : cuts) {
+        RunConfiguration run = cut.run();
+        check_bf16(gpu_shape(), run, one_sequence(run, gpu_shape()));
+        run.deterministic = true;
         check_bf16(gpu_shape(), run, one_sequence(run, gpu_shape()));
         check_bf16(gpu_shape(), offloaded(run, Keep::kNone), one_sequence(run, gpu_shape()));
         check_bf16(gpu_shape(), offloaded(run, Keep::kInputAndOutput), one_sequence(run, gpu_shape()));
@@ -165,9 +187,31 @@ TEST_CASE("bf16: families and head ratios") {
             shape.qkv_bias = (bits & 1) != 0;
             shape.qk_norm = (bits & 2) != 0;
             shape.tied_embeddings = (bits & 4) != 0;
-            const RunConfiguration run = gpu_run(250, 64, DType::kBF16);
-            check_bf16(shape, offloaded(run, Keep::kNone), one_sequence(run, shape));
+            for (const KernelCut& cut : {KernelCut{250, 64}, {600, 256, kOwn}}) {
+                const RunConfiguration run = cut.run();
+                check_bf16(shape, offloaded(run, Keep::kNone), one_sequence(run, shape));
+            }
         }
+    }
+}
+
+// Two sets of roundings that happen to be, as beside PyTorch; ours sums partial results and dQ over windows in fp32.
+TEST_CASE("bf16: our own kernels are no farther from float64 than cuDNN, of the same step") {
+    for (const bool deterministic : {false, true}) {
+        const ModelShape shape = gpu_shape();
+        const trainer::ParameterLayout layout(shape);
+        const auto weights = bf16_weights(layout);
+        RunConfiguration run = offloaded(KernelCut{1'100, 256, kOwn}.run(), Keep::kNone);
+        run.deterministic = deterministic;
+        const auto sequences = one_sequence(run, shape);
+        const auto gradients_by = [&](AttentionKernels kernels) {
+            run.attention_kernels = kernels;
+            return run_cuda_step<BFloat16>(schedule::make_plan(shape, run), weights, sequences).gradients;
+        };
+        const OracleResult exact = oracle_step(shape, layout, weights, views_of(sequences));
+        const double worst =
+            check_beside_torch(layout, gradients_by(kOwn), gradients_by(AttentionKernels::kCudnn), exact.gradients);
+        MESSAGE("deterministic ", deterministic, ": error at most ", worst, " of that with cuDNN");
     }
 }
 

@@ -8,16 +8,19 @@
 namespace oomb::testing {
 namespace {
 
+// Five chunks, and a second sequence of two.
+constexpr KernelCut kCuts[] = {{300, 64}, {1'100, 256, AttentionKernels::kOwn}};
+
 struct Case {
+    explicit Case(const KernelCut& cut) : run(cut.run()) {
+        run.deterministic = true;
+        sequences = {random_sequence(cut.context, shape.vocab, 5, 0.1),
+                     random_sequence(cut.chunk + 13, shape.vocab, 6)};
+    }
     ModelShape shape = gpu_shape();
     std::vector<double> weights = bf16_weights(trainer::ParameterLayout(shape));
-    std::vector<TestSequence> sequences = {random_sequence(300, shape.vocab, 5, 0.1),
-                                           random_sequence(77, shape.vocab, 6)};
-    RunConfiguration run = [] {
-        RunConfiguration configured = gpu_run(300, 64, DType::kBF16);
-        configured.deterministic = true;
-        return configured;
-    }();
+    std::vector<TestSequence> sequences;
+    RunConfiguration run;
 
     CudaOutcome outcome(const RunConfiguration& configured, trainer::CudaBackendOptions options = {}) const {
         return run_cuda_step<BFloat16>(schedule::make_plan(shape, configured), weights, sequences, std::move(options));
@@ -42,53 +45,62 @@ RunConfiguration any_placement(RunConfiguration run, std::mt19937_64& random) {
 }
 
 TEST_CASE("deterministic: offloaded, kept, held, or not, the same bits") {
-    const Case c;
-    const CudaOutcome expected = c.outcome(c.run);
-    CHECK(same_bits(c.outcome(c.run).gradients, expected.gradients));
-    std::mt19937_64 random(11);
-    for (int i = 0; i < 50; ++i) {
-        const RunConfiguration run = any_placement(c.run, random);
-        const schedule::Plan plan = schedule::make_plan(c.shape, run);
-        const CudaOutcome found = c.outcome(run);
-        CAPTURE(i);
-        CAPTURE(schedule::to_json(plan));
-        CHECK(same_bits(found.gradients, expected.gradients));
-        CHECK(found.result.loss == expected.result.loss);
-        for (int tier = 0; tier < kTiers; ++tier) {
-            CHECK(found.touched_bytes[tier] == plan.arena_bytes[tier]);
+    for (const KernelCut& cut : kCuts) {
+        CAPTURE(name_of(cut.kernels));
+        const Case c(cut);
+        const CudaOutcome expected = c.outcome(c.run);
+        CHECK(same_bits(c.outcome(c.run).gradients, expected.gradients));
+        std::mt19937_64 random(11);
+        for (int i = 0; i < 50; ++i) {
+            const RunConfiguration run = any_placement(c.run, random);
+            const schedule::Plan plan = schedule::make_plan(c.shape, run);
+            const CudaOutcome found = c.outcome(run);
+            CAPTURE(i);
+            CAPTURE(schedule::to_json(plan));
+            CHECK(same_bits(found.gradients, expected.gradients));
+            CHECK(found.result.loss == expected.result.loss);
+            for (int tier = 0; tier < kTiers; ++tier) {
+                CHECK(found.touched_bytes[tier] == plan.arena_bytes[tier]);
+            }
         }
     }
 }
 
 TEST_CASE("deterministic, with every stream delayed at random between operations: the same bits") {
-    const Case c;
-    const CudaOutcome expected = c.outcome(c.run);
-    std::mt19937_64 random(12);
-    for (std::uint64_t seed = 0; seed < 12; ++seed) {
-        trainer::CudaBackendOptions options;
-        options.streams.stress_seed = seed;
-        const RunConfiguration run = any_placement(c.run, random);
-        CAPTURE(schedule::to_json(schedule::make_plan(c.shape, run)));
-        CHECK(same_bits(c.outcome(run, std::move(options)).gradients, expected.gradients));
+    for (const KernelCut& cut : kCuts) {
+        CAPTURE(name_of(cut.kernels));
+        const Case c(cut);
+        const CudaOutcome expected = c.outcome(c.run);
+        std::mt19937_64 random(12);
+        for (std::uint64_t seed = 0; seed < 12; ++seed) {
+            trainer::CudaBackendOptions options;
+            options.streams.stress_seed = seed;
+            const RunConfiguration run = any_placement(c.run, random);
+            CAPTURE(schedule::to_json(schedule::make_plan(c.shape, run)));
+            CHECK(same_bits(c.outcome(run, std::move(options)).gradients, expected.gradients));
+        }
     }
 }
 
 TEST_CASE("not deterministic: offload moves gradients no more than a second run does") {
-    Case c;
-    c.run.deterministic = false;
-    const trainer::ParameterLayout layout(c.shape);
-    const CudaOutcome first = c.outcome(c.run);
-    // Sums of dQ in another order, fp32: 1e-6 of a gradient, seen through bf16 roundings that turn at their edges.
-    constexpr double kNoise = 5e-3;
-    for (const double error : relative_errors(layout, c.outcome(c.run).gradients, first.gradients)) {
-        CHECK(error <= kNoise);
-    }
-    RunConfiguration ring = c.run;
-    ring.offload = Offload::kHost;
-    ring.hbm_pages.mode = HbmPages::Mode::kRing;
-    const auto offloaded = c.outcome(ring);
-    for (const double error : relative_errors(layout, offloaded.gradients, first.gradients)) {
-        CHECK(error <= kNoise);
+    for (const KernelCut& cut : kCuts) {
+        CAPTURE(name_of(cut.kernels));
+        Case c(cut);
+        c.run.deterministic = false;
+        const trainer::ParameterLayout layout(c.shape);
+        const CudaOutcome first = c.outcome(c.run);
+        // Sums of dQ in another order, fp32: 1e-6 of a gradient, seen through bf16 roundings that turn at their edges.
+        constexpr double kNoise = 5e-3;
+        for (const double error : relative_errors(layout, c.outcome(c.run).gradients, first.gradients)) {
+            CHECK(error <= kNoise);
+        }
+        RunConfiguration ring = c.run;
+        ring.offload = Offload::kHost;
+        ring.hbm_pages.mode = HbmPages::Mode::kRing;
+        const auto offloaded = c.outcome(ring);
+        for (const double error : relative_errors(layout, offloaded.gradients, first.gradients)) {
+            CHECK(error <= kNoise);
+        }
     }
 }
 

@@ -51,17 +51,17 @@ void check_steps(RunConfiguration run, const ModelShape& shape) {
 
 // Every `stride`-th way: a graph of cuDNN takes half a second to build.
 template <class T>
-void check_ways(DType type, std::size_t stride) {
+void check_ways(const RunConfiguration& cut, std::size_t stride) {
     const std::vector<Way> ways = all_ways();
     for (std::size_t i = 0; i < ways.size(); i += stride) {
         const Way& way = ways[i];
-        RunConfiguration run = gpu_run(243, 64, type);
+        RunConfiguration run = cut;
         run.offload = way.offload;
         run.keep = way.keep;
         run.held_chunks = way.held_chunks;
         run.kept_pages = way.kept_pages;
         run.resident_shards = way.resident_shards;
-        run.bf16_gradients = run.split_masters = type == DType::kBF16 && i / stride % 2 == 1;
+        run.bf16_gradients = run.split_masters = std::is_same_v<T, BFloat16> && i / stride % 2 == 1;
         if (way.offload == Offload::kHost) {
             run.hbm_pages.mode = HbmPages::Mode::kRing;
         }
@@ -70,11 +70,12 @@ void check_ways(DType type, std::size_t stride) {
 }
 
 TEST_CASE("bf16: no way of keeping and placing leaves a plan to a step") {
-    check_ways<BFloat16>(DType::kBF16, 4);
+    check_ways<BFloat16>(gpu_run(243, 64, DType::kBF16), 4);
+    check_ways<BFloat16>(KernelCut{1'100, 512, AttentionKernels::kOwn}.run(), 8);
 }
 
 TEST_CASE("fp32: the same") {
-    check_ways<float>(DType::kF32, 1);
+    check_ways<float>(gpu_run(243, 64, DType::kF32), 1);
 }
 
 // 136 * 2 and 200 * 2 bytes: parameters of each layer begin elsewhere modulo 256.

@@ -32,14 +32,18 @@ RunConfiguration offloaded(RunConfiguration run, Keep keep) {
 // Pages of 16 tokens go to the plain kernels, pages of 128 to those for sm_90a.
 struct Paged {
     std::int64_t context, chunk, page, pages, window_pages;
+    AttentionKernels kernels = AttentionKernels::kAuto;  // of what is not over lists
     RunConfiguration run(DType type, AttentionMode mode = AttentionMode::kTopK) const {
         RunConfiguration run = gpu_run(context, chunk, type);
         run.page_tokens = page;
+        run.attention_kernels = kernels;
         return with_pages(run, mode, pages, window_pages);
     }
 };
 const Paged kSmallPages[] = {{243, 64, 16, 3, 7}, {150, 16, 16, 1, 1}, {300, 32, 16, 4, 24}};
 const Paged kWholePages[] = {{1'500, 256, 128, 3, 7}, {1'300, 512, 128, 2, 2}};
+const Paged kOwnPages[] = {{1'500, 256, 128, 3, 7, AttentionKernels::kOwn},
+                           {1'300, 512, 128, 2, 2, AttentionKernels::kOwn}};
 
 // As the issuer gets them: where the fill makes none, those of the latest chunk come first.
 void keep_lists(trainer::Executor& executor, const ModelShape& shape, const RunConfiguration& run,
@@ -172,7 +176,7 @@ TEST_CASE("bf16: within 1.5 of PyTorch's error over the same lists, by plain ker
     for (const Paged& paged : kSmallPages) {
         check_bf16(gpu_shape(), offloaded(paged.run(DType::kBF16), Keep::kNone));
     }
-    for (const Paged& paged : kWholePages) {
+    for (const Paged& paged : {kWholePages[0], kWholePages[1], kOwnPages[0], kOwnPages[1]}) {
         RunConfiguration run = paged.run(DType::kBF16);
         check_bf16(gpu_shape(), run);
         check_bf16(gpu_shape(), offloaded(run, Keep::kNone));
@@ -191,11 +195,14 @@ TEST_CASE("bf16: within 1.5 of PyTorch's error over the same lists, by plain ker
 
 // The schedule is the dense one.
 TEST_CASE("with K at least the pages of the history: the dense step's bits") {
-    for (const DType type : {DType::kF32, DType::kBF16}) {
+    const RunConfiguration cuts[] = {gpu_run(243, 64, DType::kF32), KernelCut{243, 64}.run(),
+                                     KernelCut{1'100, 256, AttentionKernels::kOwn}.run()};
+    for (const RunConfiguration& cut : cuts) {
+        const DType type = cut.compute;
         const ModelShape shape = gpu_shape();
         const auto weights = bf16_weights(trainer::ParameterLayout(shape));
-        const std::vector<TestSequence> sequences = {random_sequence(243, shape.vocab, 7, 0.1)};
-        RunConfiguration dense = offloaded(gpu_run(243, 64, type), Keep::kNone);
+        const std::vector<TestSequence> sequences = {random_sequence(cut.context_tokens, shape.vocab, 7, 0.1)};
+        RunConfiguration dense = offloaded(cut, Keep::kNone);
         dense.deterministic = true;
         dense.window_tokens = 13 * dense.page_tokens;
         const RunConfiguration top_k = with_pages(dense, AttentionMode::kTopK, 12, 13);
@@ -248,6 +255,7 @@ TEST_CASE("deterministic: offloaded, kept, held, delayed at random, or not, the 
     check_placements<float>(kSmallPages[0], DType::kF32, 10);
     check_placements<BFloat16>(kSmallPages[2], DType::kBF16, 6);
     check_placements<BFloat16>(kWholePages[0], DType::kBF16, 6);
+    check_placements<BFloat16>(kOwnPages[0], DType::kBF16, 6);
 }
 
 // A loss is off by what its logits are off, which a few 1e-6 of some 10 are.
