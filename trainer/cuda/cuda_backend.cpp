@@ -104,7 +104,7 @@ void CudaBackend<T>::check_workspaces() const {
             (workspace_.library - workspace_.turns) / static_cast<std::int64_t>(sizeof(std::int32_t));
         require(turns <= room, "attention over lists takes {} turns, {} are planned", turns, room);
     }
-    if (step.scores_lists(step.chunks() - 1)) {
+    if (step.needs_means()) {
         fits(kernels::cuda::page_scores_workspace_bytes<T>(rows, model_.kv_heads, model_.head_dim), "page_scores");
     }
 }
