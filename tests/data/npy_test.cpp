@@ -81,7 +81,7 @@ TEST_CASE("damaged signatures, versions and literals are refused") {
 
 TEST_CASE("an array of losses: header, alignment of the data, values") {
     const std::vector<float> losses = {1.5F, -2.0F, 0.25F};
-    const std::string file = npy_of(losses);
+    const std::string file = npy_of_losses(losses);
     const std::size_t data = file.size() - 3 * sizeof(float);
     CHECK(data % 64 == 0);
     CHECK(file.starts_with(std::string("\x93NUMPY\1\0", 8)));
@@ -89,7 +89,7 @@ TEST_CASE("an array of losses: header, alignment of the data, values") {
     CHECK(mentions(file, {"'descr': '<f4'", "'fortran_order': False", "'shape': (3,)"}));
     CHECK(file[data - 1] == '\n');
     CHECK(std::memcmp(file.data() + data, losses.data(), 3 * sizeof(float)) == 0);
-    CHECK(npy_of({}).size() % 64 == 0);
+    CHECK(npy_of_losses({}).size() % 64 == 0);
 }
 
 }  // namespace oomb::trainer

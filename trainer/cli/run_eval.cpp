@@ -91,7 +91,7 @@ ExitCode evaluate(const EvalFlags& flags, const std::string& command) {
     const auto make = [&](const schedule::Plan& of) { return make_backend(of, options.threads); };
     const Evaluation found = run_evaluation(options, plan, make, stop_on_signals(), stderr);
     if (!options.losses.empty()) {
-        write_text_file(options.losses, npy_of(found.token_losses));
+        write_text_file(options.losses, npy_of_losses(found.token_losses));
     }
     write(options.json, evaluation_json(found, options, plan), evaluation_table(found, plan));
     return ExitCode::kDone;

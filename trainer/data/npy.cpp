@@ -186,16 +186,16 @@ NpyTokens parse_npy(std::span<const std::byte> file, const std::string& name_in_
     return result;
 }
 
-std::string npy_of(std::span<const float> values) {
+std::string npy_of_losses(std::span<const float> losses) {
     static_assert(std::endian::native == std::endian::little);
     constexpr std::size_t kAlignment = 64;  // of the data, as the format asks for
-    std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", values.size());
+    std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", losses.size());
     const std::size_t before = kMagic.size() + 2 + 2, unpadded = before + header.size() + 1;
     header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ').push_back('\n');
     std::string file(kMagic);
     file += {'\1', '\0', static_cast<char>(header.size() % 256), static_cast<char>(header.size() / 256)};
     file += header;
-    return file.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+    return file.append(reinterpret_cast<const char*>(losses.data()), losses.size_bytes());
 }
 
 }  // namespace oomb::trainer

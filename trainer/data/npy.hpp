@@ -20,6 +20,6 @@ struct NpyTokens {
 NpyTokens parse_npy(std::span<const std::byte> file, const std::string& name_in_messages);
 
 // The bytes of a file, of format version 1.0, that holds a one-dimensional array of little-endian float32.
-std::string npy_of(std::span<const float> values);
+std::string npy_of_losses(std::span<const float> losses);
 
 }  // namespace oomb::trainer
