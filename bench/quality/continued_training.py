@@ -18,19 +18,24 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy
 from rows import (METHODS, NAMES, ROOT, Rows, add_flags, chosen, local_window, method_flags, overrides, read_metrics, run, shape_flags, shown,
                   version_of)
 
-# `held_out` are sequences. The flags are those of the device.
+sys.path.append(str(ROOT / "bench"))
+from train_beside_transformers import stretched_model  # noqa: E402
+
+# `held_out` are sequences. The flags are those of the device. A RoPE base above 0 takes the place of the model's own, so that the context lies
+# inside the positions that it can tell apart.
 PRESETS = {
-    "h200": {"context": 32768, "chunk": 4096, "page_tokens": 128, "window": 16384, "top_k": 32, "steps": 200, "batch": 4, "learning_rate": 5e-5,
-             "warmup": 20, "held_out": 32, "flags": "--device cuda"},
-    "h200-256k": {"context": 262144, "chunk": 8192, "page_tokens": 128, "window": 32768, "top_k": 64, "steps": 40, "batch": 1, "learning_rate": 5e-5,
-                  "warmup": 5, "held_out": 4, "flags": "--device cuda --offload host"},
+    "h200": {"context": 32768, "chunk": 4096, "page_tokens": 128, "window": 16384, "top_k": 32, "steps": 150, "batch": 2, "learning_rate": 1e-4,
+             "warmup": 10, "held_out": 32, "rope_theta": 5e5, "flags": "--device cuda"},
+    "h200-256k": {"context": 262144, "chunk": 8192, "page_tokens": 128, "window": 32768, "top_k": 64, "steps": 40, "batch": 1, "learning_rate": 1e-4,
+                  "warmup": 5, "held_out": 4, "rope_theta": 4e6, "flags": "--device cuda --offload host"},
     "smoke": {"context": 128, "chunk": 32, "page_tokens": 8, "window": 128, "top_k": 2, "steps": 4, "batch": 2, "learning_rate": 1e-3, "warmup": 1,
-              "held_out": 2, "flags": "--device cpu --dtype fp32 --threads 1"},
+              "held_out": 2, "rope_theta": 0.0, "flags": "--device cpu --dtype fp32 --threads 1"},
 }
 
 
@@ -48,8 +53,8 @@ def split(tokens, documents, needed, held_out):
     """Training tokens and held-out ones, which begin with a document: the first border that leaves the training enough."""
     border = next((first for first in documents if first >= needed), None)
     if border is None or len(tokens) - border < held_out:
-        sys.exit(f"text: {len(tokens):,} tokens; training takes {needed:,}, and held out are {held_out:,} behind the next border of a document. Give more "
-                 "--text, or less to --set steps, batch, context or held_out")
+        sys.exit(f"text: {len(tokens):,} tokens; training takes {needed:,}, and held out are {held_out:,} behind the next border of a document. "
+                 "Give more --text, or less to --set steps, batch, context or held_out")
     return tokens[:needed], tokens[border:border + held_out]
 
 
@@ -78,7 +83,14 @@ class Runs:
     def __init__(self, arguments, setting, seeds):
         self.train, self.model, self.scratch = arguments.bin.resolve() / "oomb-train", arguments.model.resolve(), arguments.scratch.resolve()
         self.setting = setting
+        if setting["rope_theta"] > 0:
+            self.scratch.mkdir(parents=True, exist_ok=True)
+            self.model = stretched_model(SimpleNamespace(out=self.scratch, model=self.model, rope_theta=setting["rope_theta"],
+                                                         context=setting["context"]))
         self.files = prepare(self.model, arguments.text, self.scratch, setting, seeds)
+
+    def shown(self, command):
+        return shown(command, self.scratch, self.train.parent, self.model.parent)
 
     def trained(self, method, seed):
         return self.scratch / f"trained-{method}-{seed}"
@@ -92,18 +104,18 @@ class Runs:
                    "--warmup-steps", setting["warmup"], "--seed", seed, "--out", out, "--metrics", metrics]
         run(*command)
         last = json.loads(metrics.read_text().splitlines()[-1])
-        return {"command": shown(command, self.scratch), "curve": read_metrics(metrics), "tokens_per_second": last["tokens_per_second"],
+        return {"command": self.shown(command), "curve": read_metrics(metrics), "tokens_per_second": last["tokens_per_second"],
                 "peak_bytes": last["peak_bytes"]}
 
     def evaluation(self, model, method, seed):
         json_file = self.scratch / "evaluation.json"
         json_file.unlink(missing_ok=True)
         drawn = ["--seed", seed] if method == "random" else []
-        command = [self.train, "eval", "--model", model, "--data", self.files["held out"], *shape_flags(self.setting), *method_flags(method, self.setting),
-                   *drawn, "--json", json_file]
+        command = [self.train, "eval", "--model", model, "--data", self.files["held out"], *shape_flags(self.setting),
+                   *method_flags(method, self.setting), *drawn, "--json", json_file]
         run(*command)
         found = json.loads(json_file.read_text())
-        return {"command": shown(command, self.scratch), "loss": found["loss"],
+        return {"command": self.shown(command), "loss": found["loss"],
                 "buckets": [{key: bucket[key] for key in ("first", "end", "loss")} for bucket in found["buckets"]]}
 
 
@@ -208,14 +220,16 @@ def positions_table(content):
 
 def page(content, plot):
     setting = next(iter(content["rows"].values()))["setting"]
+    rope = f", RoPE base {setting['rope_theta']:g} in place of its own" if setting["rope_theta"] else ""
     commands = [row["command"] for name, row in content["rows"].items() if name.startswith(("training, topk, ", "own, topk, "))][:2]
     return "\n".join([
         "# A pretrained model trained on, dense and over fewer keys", "",
         f"{content['model']}, {setting['steps']} steps of {setting['batch']} x {setting['context']:,} tokens of {content['text']}, learning rate "
-        f"{setting['learning_rate']:g}, cosine; evaluated on {setting['held_out']} sequences",
+        f"{setting['learning_rate']:g}, cosine{rope}; evaluated on {setting['held_out']} sequences",
         "of documents held out. Chunks of "
-        f"{setting['chunk']:,}, pages of {setting['page_tokens']}, K = {setting['top_k']}; local: windows of {local_window(setting):,} tokens, as many keys as a query "
-        "sees on average under top-K.", "A seed is an order of the training sequences; ± is the standard deviation over seeds. Losses in nats per token. Made by "
+        f"{setting['chunk']:,}, pages of {setting['page_tokens']}, K = {setting['top_k']}; local: windows of {local_window(setting):,} tokens, as "
+        "many keys as a query sees on average under top-K.",
+        "A seed is an order of the training sequences; ± is the standard deviation over seeds. Losses in nats per token. Made by "
         "`bench/quality/continued_training.py`.", "",
         f"- {content['oomb']}; {content['machine']}.", *(f"- {text}" for text in content.get("remarks", [])), "",
         f"![training and held-out losses]({plot.name})", "", *totals_table(content), "", *positions_table(content), "", "Commands:", "",

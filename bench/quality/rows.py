@@ -38,9 +38,12 @@ def run(*words):
     return done.stdout
 
 
-def shown(words, scratch):
-    """A command without what is this machine's own: paths."""
-    return shlex.join(str(word) for word in words).replace(f"{scratch}/", "").replace(f"{ROOT}/", "")
+def shown(words, *folders):
+    """A command without what is this machine's own: the folders of programs, models and data."""
+    text = shlex.join(str(word) for word in words)
+    for folder in sorted(map(str, folders), key=len, reverse=True):
+        text = text.replace(f"{folder}/", "")
+    return text
 
 
 def read_metrics(path, points=60):

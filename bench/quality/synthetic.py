@@ -24,17 +24,17 @@ from synthetic_tasks import TASKS, score, write_file
 
 # `flags` are those of the device. Of the copy task the distance follows from the rest.
 SMALL = {"context": 128, "chunk": 32, "page_tokens": 8, "window": 128, "top_k": 2, "layers": 1, "hidden": 128, "heads": 4, "kv_heads": 4,
-         "head_dim": 32, "ffn": 256, "steps": 320, "batch": 16, "learning_rate": 5e-3, "warmup": 50, "held_out": 128, "segment": 16, "symbols": 4,
+         "head_dim": 32, "ffn": 256, "copy_steps": 320, "count_steps": 640, "batch": 16, "learning_rate": 5e-3, "warmup": 50, "held_out": 128, "segment": 16, "symbols": 4,
          "kinds": 4, "most": 3, "filler": 2, "flags": "--device cpu --dtype fp32 --threads 1"}
 PRESETS = {
     "cpu": SMALL,
-    "smoke": {**SMALL, "steps": 3, "batch": 2, "warmup": 1, "held_out": 4},
+    "smoke": {**SMALL, "copy_steps": 3, "count_steps": 3, "batch": 2, "warmup": 1, "held_out": 4},
     "h200": {**SMALL, "context": 32768, "chunk": 2048, "page_tokens": 128, "window": 16384, "top_k": 16, "layers": 4, "hidden": 256, "heads": 4,
-             "head_dim": 64, "ffn": 768, "steps": 400, "batch": 8, "learning_rate": 3e-3, "warmup": 50, "held_out": 32, "segment": 1024,
+             "head_dim": 64, "ffn": 768, "copy_steps": 400, "count_steps": 400, "batch": 8, "learning_rate": 3e-3, "warmup": 50, "held_out": 32, "segment": 1024,
              "kinds": 64, "most": 31, "flags": "--device cuda"},
 }
-PRESETS["h200-4k"] = {**PRESETS["h200"], "context": 4096, "chunk": 256, "page_tokens": 128, "window": 4096, "top_k": 2, "steps": 1000, "batch": 32,
-                      "segment": 256, "kinds": 16, "most": 15, "held_out": 128}
+PRESETS["h200-4k"] = {**PRESETS["h200"], "context": 4096, "chunk": 256, "page_tokens": 128, "window": 4096, "top_k": 2, "copy_steps": 1000, "count_steps": 1000,
+                      "batch": 32, "segment": 256, "kinds": 16, "most": 15, "held_out": 128}
 
 
 def task_of(name, setting):
@@ -45,8 +45,8 @@ def task_of(name, setting):
 
 def model_config(task, setting):
     """Vocabulary in whole eights, which GPUs like. With norms of queries and keys: attention is sharp from the begin, and learns sooner."""
-    return {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "attention_bias": False, "hidden_act": "silu", "vocab_size": (task.vocab + 7) // 8 * 8,
-            "hidden_size": setting["hidden"], "num_hidden_layers": setting["layers"], "num_attention_heads": setting["heads"],
+    return {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "attention_bias": False, "hidden_act": "silu",
+            "vocab_size": (task.vocab + 7) // 8 * 8, "hidden_size": setting["hidden"], "num_hidden_layers": setting["layers"], "num_attention_heads": setting["heads"],
             "num_key_value_heads": setting["kv_heads"], "head_dim": setting["head_dim"], "intermediate_size": setting["ffn"],
             "max_position_embeddings": setting["context"], "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "tie_word_embeddings": False,
             "torch_dtype": "float32"}
@@ -61,10 +61,11 @@ def measure(train, scratch, name, method, seed, setting):
         path.rmdir() if path.is_dir() else path.unlink()
     config, data, held_out = folder / "config.json", folder / "train.npy", folder / "held-out.npy"
     config.write_text(json.dumps(model_config(task, setting)))
-    write_file(data, name, task, setting["steps"] * setting["batch"], seed)
+    steps = setting[f"{name}_steps"]
+    write_file(data, name, task, steps * setting["batch"], seed)
     write_file(held_out, name, task, setting["held_out"], 1_000_000)
     attention = method_flags(method, setting)
-    training = [train, "--model", config, "--from-scratch", "--data", data, *shape_flags(setting), *attention, "--steps", setting["steps"],
+    training = [train, "--model", config, "--from-scratch", "--data", data, *shape_flags(setting), *attention, "--steps", steps,
                 "--gradient-accumulation", setting["batch"], "--learning-rate", setting["learning_rate"], "--warmup-steps", setting["warmup"],
                 "--seed", seed, "--out", folder / "trained", "--metrics", folder / "metrics.jsonl"]
     evaluation = [train, "eval", "--model", folder / "trained", "--data", held_out, *shape_flags(setting), *attention,
@@ -72,8 +73,8 @@ def measure(train, scratch, name, method, seed, setting):
     run(*training)
     run(*evaluation)
     found = score(numpy.load(folder / "losses.npy"), numpy.load(held_out.with_suffix(".answers.npy")))
-    row = {"task": name, "method": method, "seed": seed, "commands": [shown(words, folder) for words in (training, evaluation)], **found,
-           "guessing": task.guessing, "training": read_metrics(folder / "metrics.jsonl")}
+    row = {"task": name, "method": method, "seed": seed, **found,
+           "commands": [shown(words, folder, train.parent) for words in (training, evaluation)], "guessing": task.guessing, "training": read_metrics(folder / "metrics.jsonl")}
     for path in sorted((folder / "trained").iterdir()) + [data]:
         path.unlink()
     return row
@@ -126,22 +127,24 @@ def table(rows):
 def page(content, plot):
     rows = content["rows"]
     first = next(iter(rows.values()))
-    setting = first["setting"]
-    lines = ["# What four kinds of attention learn of two synthetic tasks", "",
-             "Models from random weights, trained and evaluated with the attention that the row names, on sequences drawn by",
-             "[bench/quality/synthetic_tasks.py](../../bench/quality/synthetic_tasks.py); made by `bench/quality/synthetic.py`. Losses count answers alone, of",
-             f"{setting['held_out']} held-out sequences. *copy*: a segment of {setting['segment']} symbols must be repeated, at least "
-             f"{setting['layers'] * local_window(setting):,} tokens after it ended. *count*: of {setting['kinds']}",
-             f"kinds of marks, 0 to {setting['most']} each, spread over the whole context, the numbers. One who guesses loses "
-             + " and ".join(f"{next(row['guessing'] for row in rows.values() if row['task'] == task):.3f} nats ({task})" for task in TASKS
-                            if any(row["task"] == task for row in rows.values())) + ".", "",
-             f"Contexts of {setting['context']:,} tokens, chunks of {setting['chunk']:,}, pages of {setting['page_tokens']}, K = {setting['top_k']} pages; local: windows of "
-             f"{local_window(setting):,} tokens, as many keys as a query sees on average under top-K;",
-             f"{setting['layers']} layers of {setting['hidden']}, {setting['heads']} query and {setting['kv_heads']} K/V heads; {setting['steps']} steps of "
-             f"{setting['batch']} sequences, learning rate {setting['learning_rate']:g}, cosine.", "",
-             f"- {content['oomb']}; {content['machine']}.",
-             *(f"- {text}" for text in content.get("remarks", [])), "", f"![loss of answers]({plot.name})", "", *table(rows), "", "Commands of the first row:", ""]
-    return "\n".join(lines + [f"    {command}" for command in first["commands"]]) + "\n"
+    setting, window = first["setting"], local_window(first["setting"])
+    guessing = {row["task"]: row["guessing"] for row in rows.values()}
+    steps = " and ".join(f"{setting[f'{task}_steps']} steps ({task})" for task in guessing)
+    return "\n".join([
+        "# What four kinds of attention learn of two synthetic tasks", "",
+        "Models from random weights, trained and evaluated with the attention that the row names, on sequences drawn by",
+        "[bench/quality/synthetic_tasks.py](../../bench/quality/synthetic_tasks.py); made by `bench/quality/synthetic.py`. Losses count answers alone, of",
+        f"{setting['held_out']} held-out sequences. *copy*: a segment of {setting['segment']} symbols, each one of {setting['symbols']}, must be repeated, at "
+        f"least {setting['layers'] * window:,} tokens after it ended.",
+        f"*count*: of {setting['kinds']} kinds of marks, 0 to {setting['most']} each, spread over the whole context, the numbers. One who guesses loses "
+        + " and ".join(f"{loss:.3f} nats ({task})" for task, loss in guessing.items()) + ".", "",
+        f"Contexts of {setting['context']:,} tokens, chunks of {setting['chunk']:,}, pages of {setting['page_tokens']}, K = {setting['top_k']} pages; local: "
+        f"windows of {window:,} tokens, as many keys as a query sees on",
+        f"average under top-K. Layers: {setting['layers']}, of {setting['hidden']} with {setting['heads']} query and {setting['kv_heads']} K/V heads; {steps} of "
+        f"{setting['batch']} sequences, learning rate {setting['learning_rate']:g}, cosine.", "",
+        f"- {content['oomb']}; {content['machine']}.", *(f"- {text}" for text in content.get("remarks", [])), "",
+        f"![loss of answers]({plot.name})", "", *table(rows), "", "Commands of the first row:", "",
+        *(f"    {command}" for command in first["commands"])]) + "\n"
 
 
 def main():
@@ -162,7 +165,8 @@ def main():
             print(f"{len(left) - number} rows are left: run the same command again", flush=True)
             break
         row = rows.make(f"{task} {method} {seed}", setting, lambda: measure(train, arguments.scratch.resolve(), task, method, seed, setting))
-        print(f"{task} {method} {seed}: loss {row['loss']:.3f} (guessing {row['guessing']:.3f}), known {100 * row['known']:.1f} %, {row['seconds']:.0f} s", flush=True)
+        print(f"{task} {method} {seed}: loss {row['loss']:.3f} (guessing {row['guessing']:.3f}), known {100 * row['known']:.1f} %, "
+              f"{row['seconds']:.0f} s", flush=True)
     if not rows.rows:
         sys.exit(f"{arguments.out}: no row yet")
     plot = arguments.out.with_suffix(".svg")

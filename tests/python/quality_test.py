@@ -150,7 +150,8 @@ def test_a_model_is_trained_on_and_compared(program, run_tool, tmp_path):
     for i in range(40):
         (text / f"{i:02}.txt").write_text(f"Document {i}. " + "It says the same again and again. " * 60)
     out = tmp_path / "continued.json"
-    done = drive("continued_training.py", program, tmp_path / "scratch", out, "--model", tmp_path / "model", "--text", text, "--seeds", "1,2")
+    done = drive("continued_training.py", program, tmp_path / "scratch", out, "--model", tmp_path / "model", "--text", text, "--seeds", "1,2",
+                 "--set", "rope_theta=2e5")
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(out.read_text())["rows"]
     methods = ("dense", "topk", "local", "random")
@@ -161,5 +162,7 @@ def test_a_model_is_trained_on_and_compared(program, run_tool, tmp_path):
     assert rows["training, dense, 1"]["curve"] != rows["training, dense, 2"]["curve"]  # another order
     text_of_page = out.with_suffix(".md").read_text()
     assert "| top-K |" in text_of_page and "| 0 to 127 |" in text_of_page and str(tmp_path) not in text_of_page
-    again = drive("continued_training.py", program, tmp_path / "scratch", out, "--model", tmp_path / "model", "--text", text, "--seeds", "1,2")
+    again = drive("continued_training.py", program, tmp_path / "scratch", out, "--model", tmp_path / "model", "--text", text, "--seeds", "1,2",
+                  "--set", "rope_theta=2e5")
     assert again.returncode == 0 and again.stdout == ""
+    assert json.loads((tmp_path / "scratch/model/config.json").read_text())["max_position_embeddings"] == 128
