@@ -6,8 +6,8 @@
     python bench/quality/continued_training.py ... --page                                  # page and plot alone, from the JSON
 
 Text (default: the Python files of this installation's standard library and packages) is tokenised once, in the order of its names; the documents
-at its end are held out. A seed is an order of the training sequences. Rows: the model as it came, evaluated under each attention; for each method
-and seed the training, its evaluation under the attention it was trained with, and under dense attention. Everything is kept as it comes, trained
+at its end are held out. A seed is an order of the training sequences. Rows: the model as it came, evaluated under each attention, its recall and
+gradient error under top-K; for each method and seed the training, its evaluation under the attention it was trained with, and under dense attention. Everything is kept as it comes, trained
 models in --scratch, so that a run that ended goes on. One row is one run of oomb-train and has to end within one call; --set steps makes it shorter.
 """
 
@@ -37,6 +37,9 @@ PRESETS = {
     "smoke": {"context": 128, "chunk": 32, "page_tokens": 8, "window": 128, "top_k": 2, "steps": 4, "batch": 2, "learning_rate": 1e-3, "warmup": 1,
               "held_out": 2, "rope_theta": 0.0, "flags": "--device cpu --dtype fp32 --threads 1"},
 }
+COVERED = {"top_k": "the scores' choice (top-K)", "best": "the best choice", "latest": "the latest", "random": "random"}
+ERRORS = {"cosine": "cosine", "norm_ratio": "norm ratio", "relative_error": "relative error"}
+LOOKS = (("recall", "dense"), ("gradient error", "topk"))  # into the model as it came
 
 
 def tokenised(model, text, tokens, out):
@@ -107,21 +110,45 @@ class Runs:
         return {"command": self.shown(command), "curve": read_metrics(metrics), "tokens_per_second": last["tokens_per_second"],
                 "peak_bytes": last["peak_bytes"]}
 
-    def evaluation(self, model, method, seed):
+    def evaluated(self, model, *words):
+        """The JSON of oomb-train eval on what is held out, and the command."""
         json_file = self.scratch / "evaluation.json"
         json_file.unlink(missing_ok=True)
-        drawn = ["--seed", seed] if method == "random" else []
-        command = [self.train, "eval", "--model", model, "--data", self.files["held out"], *shape_flags(self.setting),
-                   *method_flags(method, self.setting), *drawn, "--json", json_file]
+        command = [self.train, "eval", "--model", model, "--data", self.files["held out"], *shape_flags(self.setting), *words, "--json", json_file]
         run(*command)
-        found = json.loads(json_file.read_text())
-        return {"command": self.shown(command), "loss": found["loss"],
+        return json.loads(json_file.read_text()), self.shown(command)
+
+    def recall(self):
+        """Shares of the attention before the chunk, over all layers, by number of pages."""
+        found, command = self.evaluated(self.model, "--attention", "dense", "--recall", "--sequences", min(4, self.setting["held_out"]))
+        shares = []
+        for pages in sorted({row["pages"] for row in found["recall"] if row["query_pages"]}):
+            rows = [row for row in found["recall"] if row["pages"] == pages]
+            history = sum(row["history_mass"] for row in rows)
+            shares.append({"pages": pages, "of_all": history / sum(row["all_mass"] for row in rows),
+                           **{key: sum(row[key] for row in rows) / history for key in COVERED}})
+        return {"command": command, "loss": found["loss"], "recall": shares}
+
+    def gradient_error(self):
+        """Of one sequence: means over layers, by number of pages."""
+        budgets = ",".join(str(pages) for pages in sorted({max(1, self.setting["top_k"] // 4), self.setting["top_k"]}))
+        found, command = self.evaluated(self.model, "--attention", "topk", "--gradient-error", "--budgets", budgets)
+        errors = []
+        for pages, of in dict.fromkeys((row["pages"], row["of"]) for row in found["gradient_error"]):
+            rows = [row for row in found["gradient_error"] if (row["pages"], row["of"]) == (pages, of)]
+            errors.append({"pages": pages, "of": of, **{key: statistics.mean(row[key] for row in rows) for key in ERRORS}})
+        return {"command": command, "loss": found["dense_loss"], "gradient_error": errors}
+
+    def evaluation(self, model, method, seed):
+        drawn = ["--seed", seed] if method == "random" else []
+        found, command = self.evaluated(model, *method_flags(method, self.setting), *drawn)
+        return {"command": command, "loss": found["loss"],
                 "buckets": [{key: bucket[key] for key in ("first", "end", "loss")} for bucket in found["buckets"]]}
 
 
 def row_names(methods, seeds):
     """What is to be measured, in order: a training before what is evaluated of it, and every method before the next seed."""
-    names = [("start", method, 0) for method in methods]
+    names = [("start", method, 0) for method in methods] + [(kind, method, 0) for kind, method in LOOKS if method in methods]
     for seed in seeds:
         for method in methods:
             names += [("training", method, seed), ("own", method, seed)] + ([("as dense", method, seed)] if method != "dense" else [])
@@ -131,6 +158,8 @@ def row_names(methods, seeds):
 def measure(runs, kind, method, seed):
     if kind == "training":
         return runs.training(method, seed)
+    if kind in dict(LOOKS):
+        return runs.recall() if kind == "recall" else runs.gradient_error()
     if kind == "start":
         return runs.evaluation(runs.model, method, seed)
     return runs.evaluation(runs.trained(method, seed), method if kind == "own" else "dense", seed)
@@ -200,7 +229,8 @@ def totals_table(content):
         speeds = [row["tokens_per_second"] for row in of(content, "training", method).values()]
         as_dense = of(content, "own" if method == "dense" else "as dense", method).values()
         cells = [NAMES[method], spread(row["loss"] for row in of(content, "start", method).values()),
-                 spread(row["loss"] for row in of(content, "own", method).values()), spread(differences(content, method)),
+                 spread(row["loss"] for row in of(content, "own", method).values()),
+                 "-" if method == "dense" else spread(differences(content, method)),
                  spread(row["loss"] for row in as_dense), f"{statistics.mean(speeds):,.0f}" if speeds else "-"]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
@@ -218,6 +248,22 @@ def positions_table(content):
     return ["Held-out loss of the trained models by position, each under its own attention:", "", *lines]
 
 
+def looks(content):
+    """Recall and gradient error of the model as it came."""
+    lines = []
+    for row in of(content, "recall", "dense").values():
+        lines += ["", "The model as it came: share of the attention on pages before the chunk, over all layers.", "",
+                  "| pages | " + " | ".join(COVERED.values()) + " | before the chunk, of all |", "| --- |" + " --- |" * (len(COVERED) + 1)]
+        for one in row["recall"]:
+            lines.append(f"| {one['pages']} | " + " | ".join(f"{one[key]:.3f}" for key in COVERED) + f" | {one['of_all']:.3f} |")
+    for row in of(content, "gradient error", "topk").values():
+        lines += ["", "The model as it came: gradients under top-K beside dense ones, of one sequence; means over layers.", "",
+                  "| pages | gradient of | " + " | ".join(ERRORS.values()) + " |", "| --- | --- |" + " --- |" * len(ERRORS)]
+        for one in row["gradient_error"]:
+            lines.append(f"| {one['pages']} | {one['of']} | " + " | ".join(f"{one[key]:.3f}" for key in ERRORS) + " |")
+    return lines
+
+
 def page(content, plot):
     setting = next(iter(content["rows"].values()))["setting"]
     rope = f", RoPE base {setting['rope_theta']:g} in place of its own" if setting["rope_theta"] else ""
@@ -232,7 +278,7 @@ def page(content, plot):
         "A seed is an order of the training sequences; ± is the standard deviation over seeds. Losses in nats per token. Made by "
         "`bench/quality/continued_training.py`.", "",
         f"- {content['oomb']}; {content['machine']}.", *(f"- {text}" for text in content.get("remarks", [])), "",
-        f"![training and held-out losses]({plot.name})", "", *totals_table(content), "", *positions_table(content), "", "Commands:", "",
+        f"![training and held-out losses]({plot.name})", "", *totals_table(content), "", *positions_table(content), *looks(content), "", "Commands:", "",
         *(f"    {command}" for command in commands)]) + "\n"
 
 

@@ -155,13 +155,17 @@ def test_a_model_is_trained_on_and_compared(program, run_tool, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(out.read_text())["rows"]
     methods = ("dense", "topk", "local", "random")
-    assert set(rows) == ({f"start, {method}, 0" for method in methods}
+    assert set(rows) == ({f"start, {method}, 0" for method in methods} | {"recall, dense, 0", "gradient error, topk, 0"}
                          | {f"{kind}, {method}, {seed}" for kind in ("training", "own") for method in methods for seed in (1, 2)}
                          | {f"as dense, {method}, {seed}" for method in methods[1:] for seed in (1, 2)})
     assert rows["own, dense, 1"]["loss"] < rows["start, dense, 0"]["loss"]
     assert rows["training, dense, 1"]["curve"] != rows["training, dense, 2"]["curve"]  # another order
+    for one in rows["recall, dense, 0"]["recall"]:
+        assert one["top_k"] <= one["best"] + 1e-6 and 0 < one["of_all"] < 1
+    assert {(one["pages"], one["of"]) for one in rows["gradient error, topk, 0"]["gradient_error"]} == {
+        (pages, of) for pages in (1, 2) for of in ("keys", "values", "weights")}
     text_of_page = out.with_suffix(".md").read_text()
-    assert "| top-K |" in text_of_page and "| 0 to 127 |" in text_of_page and str(tmp_path) not in text_of_page
+    assert "| top-K |" in text_of_page and "| 0 to 127 |" in text_of_page and "| 2 | weights |" in text_of_page and str(tmp_path) not in text_of_page
     again = drive("continued_training.py", program, tmp_path / "scratch", out, "--model", tmp_path / "model", "--text", text, "--seeds", "1,2",
                   "--set", "rope_theta=2e5")
     assert again.returncode == 0 and again.stdout == ""
