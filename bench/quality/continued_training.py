@@ -5,10 +5,11 @@
         [--text FOLDER...] [--minutes 9] [--set context=65536 steps=100]
     python bench/quality/continued_training.py ... --page                                  # page and plot alone, from the JSON
 
-Text (default: the Python files of this installation's standard library and packages) is tokenised once, in the order of its names; the documents
-at its end are held out. A seed is an order of the training sequences. Rows: the model as it came, evaluated under each attention, its recall and
-gradient error under top-K; for each method and seed the training, its evaluation under the attention it was trained with, and under dense attention. Everything is kept as it comes, trained
-models in --scratch, so that a run that ended goes on. One row is one run of oomb-train and has to end within one call; --set steps makes it shorter.
+Text (default: the Python files of this installation's standard library and packages) is tokenised once, in the order of its names; the
+documents at its end are held out. A seed is an order of the training sequences. Rows: the model as it came, evaluated under each attention,
+its recall and gradient error under top-K; for each method and seed the training, its evaluation under the attention it was trained with,
+and under dense attention. Everything is kept as it comes, trained models in --scratch, so that a run that ended goes on. One row is one run
+of oomb-train and has to end within one call; --set steps makes it shorter.
 """
 
 import argparse

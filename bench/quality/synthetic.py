@@ -24,17 +24,17 @@ from synthetic_tasks import TASKS, score, write_file
 
 # `flags` are those of the device. Of the copy task the distance follows from the rest. oomb-plan predicts seven minutes a row at most on an H200.
 SMALL = {"context": 128, "chunk": 32, "page_tokens": 8, "window": 128, "top_k": 2, "layers": 1, "hidden": 128, "heads": 4, "kv_heads": 4,
-         "head_dim": 32, "ffn": 256, "copy_steps": 320, "count_steps": 640, "batch": 16, "learning_rate": 5e-3, "warmup": 50, "held_out": 128, "segment": 16, "symbols": 4,
-         "kinds": 4, "most": 3, "filler": 2, "flags": "--device cpu --dtype fp32 --threads 1"}
+         "head_dim": 32, "ffn": 256, "batch": 16, "copy_steps": 320, "copy_learning_rate": 5e-3, "count_steps": 640, "count_learning_rate": 2e-3,
+         "warmup": 50, "held_out": 128, "segment": 16, "symbols": 4, "kinds": 4, "most": 3, "filler": 2, "flags": "--device cpu --dtype fp32 --threads 1"}
 PRESETS = {
     "cpu": SMALL,
     "smoke": {**SMALL, "copy_steps": 3, "count_steps": 3, "batch": 2, "warmup": 1, "held_out": 4},
     "h200": {**SMALL, "context": 32768, "chunk": 2048, "page_tokens": 128, "window": 16384, "top_k": 16, "layers": 4, "hidden": 256, "heads": 4,
-             "head_dim": 64, "ffn": 768, "copy_steps": 400, "count_steps": 400, "batch": 8, "learning_rate": 3e-3, "warmup": 50, "held_out": 32, "segment": 1024,
-             "kinds": 64, "most": 31, "flags": "--device cuda"},
+             "head_dim": 64, "ffn": 768, "batch": 8, "copy_steps": 400, "copy_learning_rate": 3e-3, "count_steps": 400, "held_out": 32,
+             "segment": 1024, "kinds": 64, "most": 31, "flags": "--device cuda"},
 }
-PRESETS["h200-4k"] = {**PRESETS["h200"], "context": 4096, "chunk": 512, "page_tokens": 128, "window": 4096, "top_k": 2, "copy_steps": 500, "count_steps": 500,
-                      "batch": 16, "segment": 256, "kinds": 16, "most": 15, "held_out": 128}
+PRESETS["h200-4k"] = {**PRESETS["h200"], "context": 4096, "chunk": 512, "page_tokens": 128, "window": 4096, "top_k": 2, "batch": 16,
+                      "copy_steps": 500, "count_steps": 500, "segment": 256, "kinds": 16, "most": 15, "held_out": 128}
 
 
 def task_of(name, setting):
@@ -46,8 +46,8 @@ def task_of(name, setting):
 def model_config(task, setting):
     """Vocabulary in whole eights, which GPUs like. With norms of queries and keys: attention is sharp from the begin, and learns sooner."""
     return {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "attention_bias": False, "hidden_act": "silu",
-            "vocab_size": (task.vocab + 7) // 8 * 8, "hidden_size": setting["hidden"], "num_hidden_layers": setting["layers"], "num_attention_heads": setting["heads"],
-            "num_key_value_heads": setting["kv_heads"], "head_dim": setting["head_dim"], "intermediate_size": setting["ffn"],
+            "vocab_size": (task.vocab + 7) // 8 * 8, "hidden_size": setting["hidden"], "num_hidden_layers": setting["layers"],
+            "num_attention_heads": setting["heads"], "num_key_value_heads": setting["kv_heads"], "head_dim": setting["head_dim"], "intermediate_size": setting["ffn"],
             "max_position_embeddings": setting["context"], "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "tie_word_embeddings": False,
             "torch_dtype": "float32"}
 
@@ -66,7 +66,7 @@ def measure(train, scratch, name, method, seed, setting):
     write_file(held_out, name, task, setting["held_out"], 1_000_000)
     attention = method_flags(method, setting)
     training = [train, "--model", config, "--from-scratch", "--data", data, *shape_flags(setting), *attention, "--steps", steps,
-                "--gradient-accumulation", setting["batch"], "--learning-rate", setting["learning_rate"], "--warmup-steps", setting["warmup"],
+                "--gradient-accumulation", setting["batch"], "--learning-rate", setting[f"{name}_learning_rate"], "--warmup-steps", setting["warmup"],
                 "--seed", seed, "--out", folder / "trained", "--metrics", folder / "metrics.jsonl"]
     evaluation = [train, "eval", "--model", folder / "trained", "--data", held_out, *shape_flags(setting), *attention,
                   *(["--seed", seed] if method == "random" else []), "--losses", folder / "losses.npy"]
@@ -74,7 +74,8 @@ def measure(train, scratch, name, method, seed, setting):
     run(*evaluation)
     found = score(numpy.load(folder / "losses.npy"), numpy.load(held_out.with_suffix(".answers.npy")))
     row = {"task": name, "method": method, "seed": seed, **found,
-           "commands": [shown(words, folder, train.parent) for words in (training, evaluation)], "guessing": task.guessing, "training": read_metrics(folder / "metrics.jsonl")}
+           "commands": [shown(words, folder, train.parent) for words in (training, evaluation)], "guessing": task.guessing,
+           "training": read_metrics(folder / "metrics.jsonl")}
     for path in sorted((folder / "trained").iterdir()) + [data]:
         path.unlink()
     return row
@@ -129,7 +130,8 @@ def page(content, plot):
     first = next(iter(rows.values()))
     setting, window = first["setting"], local_window(first["setting"])
     guessing = {row["task"]: row["guessing"] for row in rows.values()}
-    steps = " and ".join(f"{setting[f'{task}_steps']} steps ({task})" for task in guessing)
+    lengths = "; ".join(f"{task}: {setting[f'{task}_steps']} steps of {setting['batch']} sequences, learning rate "
+                        f"{setting[f'{task}_learning_rate']:g}, cosine" for task in guessing)
     return "\n".join([
         "# What four kinds of attention learn of two synthetic tasks", "",
         "Models from random weights, trained and evaluated with the attention that the row names, on sequences drawn by",
@@ -140,8 +142,8 @@ def page(content, plot):
         + " and ".join(f"{loss:.3f} nats ({task})" for task, loss in guessing.items()) + ".", "",
         f"Contexts of {setting['context']:,} tokens, chunks of {setting['chunk']:,}, pages of {setting['page_tokens']}, K = {setting['top_k']} pages; local: "
         f"windows of {window:,} tokens, as many keys as a query sees on",
-        f"average under top-K. Layers: {setting['layers']}, of {setting['hidden']} with {setting['heads']} query and {setting['kv_heads']} K/V heads; {steps} of "
-        f"{setting['batch']} sequences, learning rate {setting['learning_rate']:g}, cosine.", "",
+        f"average under top-K. Layers: {setting['layers']}, of {setting['hidden']} with {setting['heads']} query and {setting['kv_heads']} K/V heads. "
+        f"Training: {lengths}.", "",
         f"- {content['oomb']}; {content['machine']}.", *(f"- {text}" for text in content.get("remarks", [])), "",
         f"![loss of answers]({plot.name})", "", *table(rows), "", "Commands of the first row:", "",
         *(f"    {command}" for command in first["commands"])]) + "\n"
