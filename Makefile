@@ -7,7 +7,7 @@ CMAKE := build/env/bin/cmake
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: help setup build demo test asan lint fuzz bench reproduce-offload clean
+.PHONY: help setup build demo test asan lint fuzz bench reproduce-offload quality clean
 .DEFAULT_GOAL := help
 
 help: ## list what there is
@@ -50,6 +50,12 @@ reproduce-offload: setup ## on a GPU: a 7B step with every page on the host, pre
 	@$(CMAKE) --preset $(PRESET)
 	@$(CMAKE) --build --preset $(PRESET) --parallel $(JOBS) --target oomb-plan oomb-train oomb-profile copy_hog
 	@build/env/bin/python bench/reproduce_offload.py --bin build/bin $(if $(CONTEXTS),--contexts $(CONTEXTS))
+
+quality: PRESET := $(if $(CI),ci,cuda)
+quality: setup ## on a GPU: what top-K learns beside dense, local and random pages; ends after MINUTES (9), goes on at the next call
+	@$(CMAKE) --preset $(PRESET)
+	@$(CMAKE) --build --preset $(PRESET) --parallel $(JOBS) --target oomb-train
+	@MINUTES=$(or $(MINUTES),9) bench/quality/all.sh
 
 clean: ## remove build/ (the Python environment lies outside and stays)
 	rm -rf build

@@ -77,13 +77,15 @@ struct PageMass {
     double scale = 0;
 };
 
+constexpr std::int64_t kMostRecallBudgets = 16;
+
 // Adds what the pages of the highest scores (as in SelectPages), of the most mass, and the latest ones cover, for each
-// budget below `pages`. Sums are float64, over rows in ascending order.
+// budget below `pages`. Sums are float64, in an order that the operands fix.
 template <class A>
 struct PageRecall {
     const A* scores = nullptr;              // [rows, pages]
     const A* mass = nullptr;                // [rows, pages]
-    const std::int64_t* budgets = nullptr;  // [count], ascending
+    const std::int64_t* budgets = nullptr;  // [count], ascending; host memory for any device
     RecallSums* sums = nullptr;             // in/out [count]
     std::int64_t count = 0;
     std::int64_t tokens = 0, page_tokens = 0;  // rows = ceil(tokens / page_tokens)

@@ -29,4 +29,12 @@ void select_pages(const SelectPages<A>& args, cudaStream_t stream);
 
 void invert_lists(const ListInversion& args, cudaStream_t stream);
 
+// Products and sums in Accumulator<T>, on no tensor cores.
+template <class T>
+void page_mass(const PageMass<T>& args, cudaStream_t stream);
+
+// `budgets` are host memory, read before the call returns; kMostRecallBudgets at most.
+template <class A>
+void page_recall(const PageRecall<A>& args, cudaStream_t stream);
+
 }  // namespace oomb::kernels::cuda

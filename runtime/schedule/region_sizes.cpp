@@ -104,7 +104,7 @@ Workspace workspace(const StepShape& step) {
     }
     const std::int64_t widest = std::max(model.hidden, step.qkv_width());
     result.library_bytes = std::max(kMatrixLibraryBytes, aligned(kMostRowGroups * widest * step.accumulator_bytes()));
-    if (step.scores_lists(step.chunks() - 1)) {
+    if (step.needs_means()) {
         const std::int64_t sums = step.longest_chunk() * model.kv_width(), rows = step.longest_chunk() * model.kv_heads;
         result.library_bytes = std::max(
             result.library_bytes, aligned(sums * step.accumulator_bytes()) + aligned(rows * step.accumulator_bytes()));

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
+
 #include "runtime/core/error.hpp"
 #include "tests/data/token_files.hpp"
 
@@ -75,6 +77,19 @@ TEST_CASE("damaged signatures, versions and literals are refused") {
         CAPTURE(header);
         refusal(npy(1, header, "aa"));
     }
+}
+
+TEST_CASE("an array of losses: header, alignment of the data, values") {
+    const std::vector<float> losses = {1.5F, -2.0F, 0.25F};
+    const std::string file = npy_of_losses(losses);
+    const std::size_t data = file.size() - 3 * sizeof(float);
+    CHECK(data % 64 == 0);
+    CHECK(file.starts_with(std::string("\x93NUMPY\1\0", 8)));
+    CHECK(static_cast<unsigned char>(file[8]) + 256 * static_cast<unsigned char>(file[9]) == data - 10);
+    CHECK(mentions(file, {"'descr': '<f4'", "'fortran_order': False", "'shape': (3,)"}));
+    CHECK(file[data - 1] == '\n');
+    CHECK(std::memcmp(file.data() + data, losses.data(), 3 * sizeof(float)) == 0);
+    CHECK(npy_of_losses({}).size() % 64 == 0);
 }
 
 }  // namespace oomb::trainer

@@ -47,6 +47,8 @@ struct Cpu {
     static void page_scores(const PageScores<T>& args) { cpu::page_scores(args); }
     static void select_pages(const SelectPages<Accumulator<T>>& args) { cpu::select_pages(args); }
     static void invert_lists(const ListInversion& args) { cpu::invert_lists(args); }
+    static void page_mass(const PageMass<T>& args) { cpu::page_mass(args); }
+    static void page_recall(const PageRecall<Accumulator<T>>& args) { cpu::page_recall(args); }
     static void rms_norm_forward(const RmsNormForward<T>& args) { cpu::rms_norm_forward(args); }
     static void rms_norm_backward(const RmsNormBackward<T>& args) { cpu::rms_norm_backward(args); }
     static void rope_forward(const RopeRotation<T>& args) { cpu::rope_forward(args); }

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy
 import pytest
@@ -23,7 +24,7 @@ FLAGS = {"context": CONTEXT, "chunk": 16, "page-tokens": 8, "window": 32, "dtype
 @pytest.fixture
 def evaluate(program, model, tmp_path):
     def run(data, code=0, **flags):
-        out = flags.pop("json", tmp_path / f"evaluation-{len(list(tmp_path.glob('evaluation-*')))}.json")
+        out = Path(flags.pop("json", tmp_path / f"evaluation-{len(list(tmp_path.glob('evaluation-*')))}.json"))
         command = [program("oomb-train"), "eval", "--model", model, "--data", data, "--json", out]
         for name, value in {**FLAGS, **{name.replace("_", "-"): value for name, value in flags.items()}}.items():
             command += [f"--{name}"] if value is True else [f"--{name}", value] if value is not None else []
@@ -68,6 +69,26 @@ def test_losses_are_those_of_transformers_by_bucket(evaluate, model, tokens, seq
             assert bucket["loss"] == pytest.approx(expected[begin:end].mean(), abs=LOSS_TOLERANCE, rel=0)
     assert found["loss"] == pytest.approx(numpy.concatenate(everything).mean(), abs=LOSS_TOLERANCE, rel=0)
     assert found["valid_targets"] == 2 * CONTEXT
+
+
+def test_the_loss_of_every_target(evaluate, model, tokens, sequence_file, tmp_path):
+    _, found = evaluate(sequence_file(tokens), losses=tmp_path / "losses.npy")
+    losses = numpy.load(tmp_path / "losses.npy")
+    assert losses.dtype == numpy.dtype("<f4")
+    for document, row in zip(found["documents"], losses.reshape(-1, CONTEXT), strict=True):
+        first = document["offset_tokens"]
+        assert row == pytest.approx(losses_of(model, tokens[first:first + CONTEXT + 1]), abs=LOSS_TOLERANCE, rel=0)
+        assert document["loss"] == pytest.approx(row.mean(dtype=float), rel=1e-6)
+
+
+def test_losses_of_documents_lie_one_behind_the_other(evaluate, tokens, sequence_file, tmp_path):
+    data = sequence_file(tokens, sidecar(tokens, [0, 30, 31, 33, len(tokens)]))
+    _, found = evaluate(data, by_document=True, losses=tmp_path / "losses.npy")
+    losses = numpy.load(tmp_path / "losses.npy")
+    ends = numpy.cumsum([document["tokens"] for document in found["documents"]])
+    assert ends[-1] == len(losses)
+    for document, part in zip(found["documents"], numpy.split(losses, ends[:-1]), strict=True):
+        assert document["loss"] == pytest.approx(part.mean(dtype=float), rel=1e-6)
 
 
 def test_documents_are_evaluated_each_from_its_begin(evaluate, model, tokens, sequence_file):
@@ -187,10 +208,10 @@ def test_gradient_error_of_weights_is_that_of_dumped_gradients(evaluate, trainer
     (1, ["holds 220 tokens", "needs 301"], {"context": 300}),
     (1, ["--by-document", "no sidecar"], {"by_document": True}),
     (2, ["--hardware", "--device cpu"], {"hardware": "h200_sxm"}),
-    (2, ["--recall with --device cuda", "--device cpu"], {"recall": True, "device": "cuda", "dtype": "bf16"}),
-    (2, ["--gradient-error with --device cuda", "--device cpu"],
-     {"gradient_error": True, "budgets": "1", "attention": "topk", "device": "cuda", "dtype": "bf16"}),
     (2, ["--thread", "did you mean --threads"], {"thread": 1}),
+    (2, ["--losses", "--gradient-error"], {"gradient_error": True, "budgets": "1", "attention": "topk", "losses": "x.npy"}),
+    (2, ["--json and --losses", "x.npy", "name of its own"], {"losses": "x.npy", "json": "x.npy"}),
+    (1, ["nowhere", "no folder"], {"losses": "nowhere/x.npy"}),
 ], ids=lambda value: "-".join(value) if isinstance(value, dict) else "")
 def test_refusals(evaluate, tokens, sequence_file, code, words, flags):
     result, found = evaluate(sequence_file(tokens), code, **flags)

@@ -178,14 +178,10 @@ TEST_CASE("gradients at the outputs of the K and V projections are autograd's, a
         trainer::Executor executor(data.plan, backend);
         const std::int64_t width = busy_shape().kv_width();
         std::vector<std::vector<double>> keys(2, std::vector<double>(61 * width)), values = keys;
-        std::vector<float> key_rows, value_rows;
-        backend.on_done = [&](const schedule::Operation& operation) {
-            if (operation.id.kind == schedule::Kind::kRopeBackward) {
-                backend.read_kv_gradients(operation, key_rows, value_rows);
-                const std::int64_t place = operation.first_row * width;
-                std::copy(key_rows.begin(), key_rows.end(), keys[operation.id.layer].begin() + place);
-                std::copy(value_rows.begin(), value_rows.end(), values[operation.id.layer].begin() + place);
-            }
+        backend.on_kv_gradients = [&](const schedule::Operation& operation, const trainer::KvGradients& gradients) {
+            const std::int64_t place = operation.first_row * width;
+            std::copy(gradients.keys.begin(), gradients.keys.end(), keys[operation.id.layer].begin() + place);
+            std::copy(gradients.values.begin(), gradients.values.end(), values[operation.id.layer].begin() + place);
         };
         const std::vector<trainer::SequenceView> views = {data.sequences[0].view()};
         executor.compute_gradients(views, {});

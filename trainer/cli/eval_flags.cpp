@@ -59,9 +59,6 @@ InlineVector<std::int64_t, 16> recall_budgets(const EvalFlags& flags, const RunC
             "--recall with --context {} and --chunk {}: there is no page before the chunk; take a smaller --chunk",
             run.context_tokens, run.chunk_tokens);
     }
-    if (run.device == DeviceKind::kCuda) {
-        fail<UsageError>("--recall with --device cuda: its GPU kernels do not exist yet; take --device cpu");
-    }
     if (flags.budgets.empty()) {
         const std::int64_t history = (run.context_tokens - 1) / run.chunk_tokens * (run.chunk_tokens / run.page_tokens);
         for (std::int64_t pages = 1; pages < std::max<std::int64_t>(2, history) && budgets.size() < 16; pages *= 2) {
@@ -100,6 +97,11 @@ void add_data_flags(CLI::App& app, EvalFlags& flags) {
         ->default_str("128 and its doubles")
         ->group(kOutput);
     app.add_option("--json", options.json, "everything that was measured (docs/evaluation.md); must not exist")
+        ->type_name("FILE")
+        ->group(kOutput);
+    app.add_option("--losses", options.losses,
+                   "the loss of every target, a .npy of float32, sequences (or documents) one after the other; must "
+                   "not exist")
         ->type_name("FILE")
         ->group(kOutput);
 }
@@ -190,8 +192,11 @@ std::vector<RunConfiguration> to_compared_runs(const EvalFlags& flags) {
             "--gradient-error with --attention dense: dense attention is what is compared with; take --attention topk "
             "or random");
     }
-    if (flags.run.device == "cuda") {
-        fail<UsageError>("--gradient-error with --device cuda: its operations can't be looked into; take --device cpu");
+    if (!flags.options.losses.empty()) {
+        fail<UsageError>(
+            "--losses {} with --gradient-error, which compares gradients and has no loss by position; leave one of the "
+            "two out",
+            flags.options.losses.string());
     }
     if (!flags.run.top_k.empty()) {
         fail<UsageError>("--top-k {} with --gradient-error: the numbers of pages are those of --budgets; leave it out",
@@ -229,6 +234,10 @@ EvaluationOptions to_evaluation_options(const EvalFlags& flags, const RunConfigu
             fail<UsageError>("--buckets: found an end of {}, the context has {} tokens; give smaller ends",
                              options.bucket_ends.back(), run.context_tokens);
         }
+    }
+    if (!options.losses.empty() && options.losses.lexically_normal() == options.json.lexically_normal()) {
+        fail<UsageError>("--json and --losses: found \"{}\" for both; give each a name of its own",
+                         options.losses.string());
     }
     options.command = command;
     options.model = flags.run.model;

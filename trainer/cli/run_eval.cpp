@@ -15,6 +15,7 @@
 #include "simulator/render.hpp"
 #include "trainer/cli/eval_flags.hpp"
 #include "trainer/cli/program.hpp"
+#include "trainer/data/npy.hpp"
 #include "trainer/run/evaluation_report.hpp"
 
 namespace oomb::trainer {
@@ -89,6 +90,9 @@ ExitCode evaluate(const EvalFlags& flags, const std::string& command) {
     std::fputs(peaks_text(plan).c_str(), stderr);
     const auto make = [&](const schedule::Plan& of) { return make_backend(of, options.threads); };
     const Evaluation found = run_evaluation(options, plan, make, stop_on_signals(), stderr);
+    if (!options.losses.empty()) {
+        write_text_file(options.losses, npy_of_losses(found.token_losses));
+    }
     write(options.json, evaluation_json(found, options, plan), evaluation_table(found, plan));
     return ExitCode::kDone;
 }

@@ -186,21 +186,6 @@ std::vector<RecallSums> CpuBackend<T>::recall() const {
 }
 
 template <class T>
-void CpuBackend<T>::read_kv_gradients(const schedule::Operation& operation, std::vector<float>& keys,
-                                      std::vector<float>& values) {
-    const std::int64_t query = model_.query_width(), width = model_.kv_width(), stride = query + 2 * width;
-    const T* qkv = memory_.template idle<T>(RegionName::kQkv);
-    keys.clear();
-    values.clear();
-    for (std::int64_t row = 0; row < operation.rows; ++row) {
-        const T* key = qkv + row * stride + query;
-        const auto narrow = [](T value) { return static_cast<float>(value); };
-        std::transform(key, key + width, std::back_inserter(keys), narrow);
-        std::transform(key + width, key + 2 * width, std::back_inserter(values), narrow);
-    }
-}
-
-template <class T>
 NonFinite CpuBackend<T>::find_non_finite() const {
     const auto start = [&]<class E>(const GradientPlace& place) { return memory_.template idle<E>(place.region); };
     const auto& parameters = layout_.parameters();

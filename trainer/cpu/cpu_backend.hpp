@@ -49,8 +49,6 @@ class CpuBackend : public Backend {
     StepSums sums() const override;
     std::vector<double> token_losses(std::int64_t tokens) const override;
     std::vector<RecallSums> recall() const override;
-    void read_kv_gradients(const schedule::Operation& operation, std::vector<float>& keys,
-                           std::vector<float>& values) override;
     NonFinite find_non_finite() const override;
     double phase_seconds(schedule::Phase phase) const override { return phase_seconds_[static_cast<int>(phase)]; }
     CopyTotals copied(schedule::Engine engine) const override { return copied_[static_cast<int>(engine)]; }

@@ -11,36 +11,23 @@
 #include "runtime/schedule/region_sizes.hpp"
 #include "trainer/cpu/cpu_backend.hpp"
 #include "trainer/cpu/matrix.hpp"
+#include "trainer/executor/selection_operands.hpp"
 
 namespace oomb::trainer {
 
-using schedule::Access;
 using enum schedule::RegionName;
 
 // In fp32 and fp64 by the library, a product per tile of queries and query head; in bf16 by our kernel, the definition
 // of both.
 template <class T>
 void CpuBackend<T>::page_mass(const Issued& issued) {
-    const std::int64_t rows = issued.operation.rows, page_tokens = plan_.run.page_tokens, heads = model_.query_heads;
-    const std::int64_t history = issued.operation.first_row / page_tokens;
-    const std::int64_t first_page = issued.operation.requests[0].pages.first;
-    const std::int64_t window_pages = issued.operation.requests[0].pages.count;
-    const T* q = memory_.template read<T>(issued, kQuery, rows * model_.query_width());
-    const A* lse = memory_.template read<A>(issued, kLogSumExp, rows * heads);
-    A* mass =
-        memory_.template write<A>(issued, kPageMass, schedule::divide_up(rows, page_tokens) * history) + first_page;
-    const auto kv = page_view<const T>(issued, 0, first_page * page_tokens, window_pages * page_tokens);
-    const kernels::PageMass<T> args{.q = q,
-                                    .lse = lse,
-                                    .kv = kv,
-                                    .mass = mass,
-                                    .tokens = rows,
-                                    .pages = history,
-                                    .query_heads = heads,
-                                    .scale = kernels::page_score_scale(model_.head_dim)};
+    const std::int64_t page_tokens = plan_.run.page_tokens;
+    const PageSet& pages = issued.operation.requests[0].pages;
+    const auto window = page_view<const T>(issued, 0, pages.first * page_tokens, pages.count * page_tokens);
+    const kernels::PageMass<T> args = page_mass_operands<T>(memory_, plan_, issued, window);
     if constexpr (std::is_same_v<T, A>) {
-        const std::int64_t each = model_.kv_width() + std::min(rows, schedule::kCpuQueryTile);
-        mass_by_library(args, memory_.template write<T>(issued, kAttentionScratch, kv.tokens * each));
+        const std::int64_t each = model_.kv_width() + std::min(args.tokens, schedule::kCpuQueryTile);
+        mass_by_library(args, memory_.template write<T>(issued, kAttentionScratch, window.tokens * each));
     } else {
         kernels::cpu::page_mass<T>(args);
     }
@@ -79,21 +66,7 @@ void CpuBackend<T>::mass_by_library(const kernels::PageMass<T>& args, T* scratch
 
 template <class T>
 void CpuBackend<T>::page_recall(const Issued& issued) {
-    const std::int64_t rows = issued.operation.rows, page_tokens = plan_.run.page_tokens;
-    const std::int64_t history = issued.operation.first_row / page_tokens;
-    const std::int64_t entries = schedule::divide_up(rows, page_tokens) * history;
-    const auto& budgets = plan_.run.recall_budgets;
-    const auto count = static_cast<std::int64_t>(budgets.size());
-    auto* sums = memory_.template write<RecallSums>(issued, kRecall, model_.layers * count);
-    kernels::cpu::page_recall<A>({.scores = memory_.template read<A>(issued, kPageScores, entries),
-                                  .mass = memory_.template read<A>(issued, kPageMass, entries),
-                                  .budgets = budgets.begin(),
-                                  .sums = sums + issued.operation.id.layer * count,
-                                  .count = count,
-                                  .tokens = rows,
-                                  .page_tokens = page_tokens,
-                                  .pages = history,
-                                  .query_heads = model_.query_heads});
+    kernels::cpu::page_recall(page_recall_operands<A>(memory_, plan_, issued));
 }
 
 #define OOMB_PAGE_RECALL(T)                                \

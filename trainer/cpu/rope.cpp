@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/qkv.hpp"
 #include "trainer/cpu/cpu_backend.hpp"
+#include "trainer/executor/kv_gradients.hpp"
 #include "trainer/executor/qkv_operands.hpp"
 
 namespace oomb::trainer {
@@ -33,10 +34,14 @@ void CpuBackend<T>::rope_backward(const Issued& issued) {
         [&](ParameterKind kind) { return weight(issued, kind, issued.operation.id.layer); });
     set_qkv_gradients(args, model_,
                       [&](ParameterKind kind) { return vector_gradient(issued, kind, issued.operation.id.layer); });
-    args.qkv = memory_.template write<T>(issued, kQkv, rows * (width + 2 * model_.kv_width()));
+    const std::int64_t elements = rows * (width + 2 * model_.kv_width());
+    args.qkv = memory_.template write<T>(issued, kQkv, elements);
     args.d_query = memory_.template read<A>(issued, kQueryGradient, rows * width);
     args.d_kv = page_view<const A>(issued, 0, issued.operation.first_row, rows);
     kernels::cpu::qkv_backward<T>(args);
+    if (this->on_kv_gradients) {
+        tell_kv_gradients<T>(*this, model_, issued.operation, {args.qkv, static_cast<std::size_t>(elements)});
+    }
 }
 
 #define OOMB_ROPE(T)                                  \

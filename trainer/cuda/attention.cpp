@@ -12,6 +12,7 @@
 #include "runtime/device/check.hpp"
 #include "trainer/cuda/attention_operands.hpp"
 #include "trainer/cuda/cuda_backend.hpp"
+#include "trainer/executor/kv_gradients.hpp"
 #include "trainer/executor/qkv_operands.hpp"
 
 namespace oomb::trainer {
@@ -118,10 +119,17 @@ void CudaBackend<T>::rope_backward(const Issued& issued) {
     auto args = qkv_operands<kernels::QkvBackward<T>>(issued);
     set_qkv_gradients(args, model_,
                       [&](ParameterKind kind) { return vector_gradient(issued, kind, issued.operation.id.layer); });
-    args.qkv = memory_->write<T>(issued, kQkv, rows * (width + 2 * model_.kv_width()));
+    const std::int64_t elements = rows * (width + 2 * model_.kv_width());
+    args.qkv = memory_->write<T>(issued, kQkv, elements);
     args.d_query = memory_->read<A>(issued, kQueryGradient, rows * width);
     args.d_kv = page_view<const A>(issued, 0, rows, issued.operation.first_row, Access::kRead);
     kernels::cuda::qkv_backward<T>(args, workspace(workspace_.library), stream());
+    if (this->on_kv_gradients) {
+        std::vector<T> qkv(elements);
+        OOMB_CUDA(cudaMemcpyAsync(qkv.data(), args.qkv, elements * sizeof(T), cudaMemcpyDeviceToHost, stream()));
+        OOMB_CUDA(cudaStreamSynchronize(stream()));
+        tell_kv_gradients<T>(*this, model_, issued.operation, qkv);
+    }
 }
 
 template <class T>

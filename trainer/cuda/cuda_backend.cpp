@@ -104,7 +104,7 @@ void CudaBackend<T>::check_workspaces() const {
         require(turns <= workspace_.turns_count, "attention takes {} turns, {} are planned", turns,
                 workspace_.turns_count);
     }
-    if (step.scores_lists(step.chunks() - 1)) {
+    if (step.needs_means()) {
         fits(kernels::cuda::page_scores_workspace_bytes<T>(rows, model_.kv_heads, model_.head_dim), "page_scores");
     }
 }

@@ -71,6 +71,7 @@ class CudaBackend : public Backend {
     A* gradients() { return memory_->template idle<A>(schedule::RegionName::kGradients); }
     StepSums sums() const override;
     std::vector<double> token_losses(std::int64_t tokens) const override;
+    std::vector<RecallSums> recall() const override;
     NonFinite find_non_finite() const override;
     double phase_seconds(schedule::Phase phase) const override { return streams_->phase_seconds(phase); }
     std::int64_t touched_bytes(Tier tier) const override { return memory_->touched_bytes(tier); }
@@ -161,6 +162,8 @@ class CudaBackend : public Backend {
     void page_scores(const Issued& issued);
     void select_pages(const Issued& issued);
     void store_lists(const Issued& issued);
+    void page_mass(const Issued& issued);
+    void page_recall(const Issued& issued);
 
     // copies.cpp
     void load_tokens(const Issued& issued);

@@ -1,4 +1,4 @@
-// Top-K pages of the CUDA backend: means, scores, lists, and the lists' way to the issuer.
+// Top-K pages of the CUDA backend: means, scores, lists, and the lists' way to the issuer; recall.
 
 #include "kernels/cuda/page_selection.hpp"
 
@@ -63,10 +63,35 @@ std::vector<std::int32_t> CudaBackend<T>::page_lists(std::int64_t layer, std::in
     return stored_lists(*memory_, plan_, layer, first, count);
 }
 
+template <class T>
+void CudaBackend<T>::page_mass(const Issued& issued) {
+    const std::int64_t page_tokens = plan_.run.page_tokens;
+    const PageSet& pages = issued.operation.requests[0].pages;
+    const auto window =
+        page_view<const T>(issued, 0, pages.count * page_tokens, pages.first * page_tokens, Access::kRead);
+    kernels::cuda::page_mass(page_mass_operands<T>(*memory_, plan_, issued, window), stream());
+}
+
+template <class T>
+void CudaBackend<T>::page_recall(const Issued& issued) {
+    kernels::cuda::page_recall(page_recall_operands<A>(*memory_, plan_, issued), stream());
+}
+
+template <class T>
+std::vector<RecallSums> CudaBackend<T>::recall() const {
+    std::vector<RecallSums> sums(model_.layers * plan_.run.recall_budgets.size());
+    OOMB_CUDA(cudaMemcpy(sums.data(), memory_->idle<RecallSums>(schedule::RegionName::kRecall),
+                         sums.size() * sizeof(RecallSums), cudaMemcpyDeviceToHost));
+    return sums;
+}
+
 #define OOMB_PAGE_SELECTION(T)                                                                              \
     template void CudaBackend<T>::page_means(const Issued&);                                                \
     template void CudaBackend<T>::page_scores(const Issued&);                                               \
     template void CudaBackend<T>::select_pages(const Issued&);                                              \
+    template void CudaBackend<T>::page_mass(const Issued&);                                                 \
+    template void CudaBackend<T>::page_recall(const Issued&);                                               \
+    template std::vector<RecallSums> CudaBackend<T>::recall() const;                                        \
     template void CudaBackend<T>::store_lists(const Issued&);                                               \
     template std::vector<std::int32_t> CudaBackend<T>::page_lists(std::int64_t, std::int64_t, std::int64_t, \
                                                                   issue::Ticket);

@@ -1,5 +1,7 @@
 // Element-wise passes, norms, loss and optimizer of the CUDA backend: our kernels on the arena's buffers.
 
+#include <algorithm>
+
 #include "kernels/cuda/cross_entropy.hpp"
 #include "kernels/cuda/embedding.hpp"
 #include "kernels/cuda/optimizer.hpp"
@@ -13,6 +15,7 @@ namespace oomb::trainer {
 
 using enum schedule::RegionName;
 
+// And the sums that a step or an evaluation adds to.
 template <class T>
 void CudaBackend<T>::zero_gradients(const Issued& issued) {
     const auto start = [&]<class E>(const GradientPlace& place) {
@@ -24,6 +27,12 @@ void CudaBackend<T>::zero_gradients(const Issued& issued) {
         });
     });
     OOMB_CUDA(cudaMemsetAsync(memory_->write<Scalars>(issued, kScalars, 1), 0, sizeof(Scalars), stream()));
+    const auto& regions = issued.operation.regions;
+    if (std::any_of(regions.begin(), regions.end(), [](const auto& use) { return use.region == kRecall; })) {
+        const auto count = static_cast<std::int64_t>(model_.layers * plan_.run.recall_budgets.size());
+        OOMB_CUDA(cudaMemsetAsync(memory_->write<RecallSums>(issued, kRecall, count), 0, count * sizeof(RecallSums),
+                                  stream()));
+    }
 }
 
 template <class T>

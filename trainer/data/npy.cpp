@@ -1,6 +1,9 @@
 #include "trainer/data/npy.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cstring>
 #include <map>
@@ -181,6 +184,18 @@ NpyTokens parse_npy(std::span<const std::byte> file, const std::string& name_in_
             name_in_messages, result.tokens, result.element_bytes, data_bytes);
     }
     return result;
+}
+
+std::string npy_of_losses(std::span<const float> losses) {
+    static_assert(std::endian::native == std::endian::little);
+    constexpr std::size_t kAlignment = 64;  // of the data, as the format asks for
+    std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({},), }}", losses.size());
+    const std::size_t before = kMagic.size() + 2 + 2, unpadded = before + header.size() + 1;
+    header.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ').push_back('\n');
+    std::string file(kMagic);
+    file += {'\1', '\0', static_cast<char>(header.size() % 256), static_cast<char>(header.size() / 256)};
+    file += header;
+    return file.append(reinterpret_cast<const char*>(losses.data()), losses.size_bytes());
 }
 
 }  // namespace oomb::trainer

@@ -1,5 +1,5 @@
 #pragma once
-// The header of a NumPy .npy file that holds tokens.
+// NumPy's .npy files: the header of one that holds tokens, and a whole one of losses.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,5 +18,8 @@ struct NpyTokens {
 // Format versions 1, 2 and 3. Throws FileError, beginning with `name_in_messages`, for anything else: other types,
 // big-endian or Fortran order, more than one dimension, a damaged header, a file shorter or longer than it says.
 NpyTokens parse_npy(std::span<const std::byte> file, const std::string& name_in_messages);
+
+// The bytes of a file, of format version 1.0, that holds a one-dimensional array of little-endian float32.
+std::string npy_of_losses(std::span<const float> losses);
 
 }  // namespace oomb::trainer

@@ -58,6 +58,11 @@ struct CopyTotals {
     double seconds = 0.0;  // the engine was busy
 };
 
+// Gradients at the outputs of a layer's K and V projections, of a chunk: [rows, K/V width] each. Valid during the call.
+struct KvGradients {
+    std::span<const float> keys, values;
+};
+
 class Backend : public issue::IssuedSink, public issue::PageListSource {
   public:
     // Operations arrive in program order; the backend may run them later, each engine in order, each operation after
@@ -119,18 +124,14 @@ class Backend : public issue::IssuedSink, public issue::PageListSource {
     virtual std::optional<std::int64_t> driver_peak_bytes() const { return std::nullopt; }
     virtual DeviceReading device_reading() const { return {}; }
 
-    // Where operations run one after the other in program order: within on_done of a rope_backward, the gradients at
-    // the outputs of the K and V projections, [rows, K/V width] each.
-    virtual void read_kv_gradients(const schedule::Operation& /*operation*/, std::vector<float>& /*keys*/,
-                                   std::vector<float>& /*values*/) {
-        fail<InternalError>("backend: its operations can't be looked into");
-    }
-
     // Called after each operation, from the thread that ran it.
     std::function<void(const schedule::Operation&)> on_done;
     // Called once per operation, in the order of completion within an engine, from one thread at a time. Null: nobody
     // listens, and the backend takes no time stamps of single operations for it. Set while idle.
     std::function<void(const OperationRecord&)> on_timed;
+    // Called with what each rope_backward has made, in the order in which they run; the device is waited for each time.
+    // Null: nobody looks, and nothing waits. Set while idle.
+    std::function<void(const schedule::Operation&, const KvGradients&)> on_kv_gradients;
 };
 
 }  // namespace oomb::trainer

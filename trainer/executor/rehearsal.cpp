@@ -55,9 +55,14 @@ class ShapeCollector : public schedule::OperationSink {
             regions = regions * 64 + static_cast<std::int64_t>(use.region) + 1;
         }
         Shape shape = {static_cast<std::int64_t>(operation.id.kind), variant_of(operation.id), operation.rows, regions};
-        // Our kernels of the selection take any number of pages.
-        if (operation.id.kind == Kind::kPageScores || operation.id.kind == Kind::kSelectPages) {
-            return shape;
+        switch (operation.id.kind) {
+            case Kind::kPageScores:
+            case Kind::kSelectPages:
+            case Kind::kPageMass:
+            case Kind::kPageRecall:
+                return shape;  // our kernels take any number of pages
+            default:
+                break;
         }
         if (const auto* gemm = std::get_if<schedule::GemmCost>(&operation.cost)) {
             shape[4] = layer_places_[operation.id.layer];

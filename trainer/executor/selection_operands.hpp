@@ -74,4 +74,45 @@ inline std::vector<std::int32_t> stored_lists(const PlannedMemory& memory, const
     return {lists, lists + count * plan.run.top_k};
 }
 
+// `window` has the pages of the operation's request.
+template <class T>
+kernels::PageMass<T> page_mass_operands(PlannedMemory& memory, const schedule::Plan& plan,
+                                        const issue::IssuedOperation& issued, const paging::PageView<const T>& window) {
+    using enum schedule::RegionName;
+    using A = kernels::Accumulator<T>;
+    const ModelShape& model = plan.model;
+    const std::int64_t rows = issued.operation.rows, page_tokens = plan.run.page_tokens;
+    const std::int64_t history = issued.operation.first_row / page_tokens;
+    A* mass = memory.write<A>(issued, kPageMass, schedule::divide_up(rows, page_tokens) * history);
+    return {.q = memory.read<T>(issued, kQuery, rows * model.query_width()),
+            .lse = memory.read<A>(issued, kLogSumExp, rows * model.query_heads),
+            .kv = window,
+            .mass = mass + window.first_token / page_tokens,
+            .tokens = rows,
+            .pages = history,
+            .query_heads = model.query_heads,
+            .scale = kernels::page_score_scale(model.head_dim)};
+}
+
+template <class A>
+kernels::PageRecall<A> page_recall_operands(PlannedMemory& memory, const schedule::Plan& plan,
+                                            const issue::IssuedOperation& issued) {
+    using enum schedule::RegionName;
+    const std::int64_t rows = issued.operation.rows, page_tokens = plan.run.page_tokens;
+    const std::int64_t history = issued.operation.first_row / page_tokens;
+    const std::int64_t entries = schedule::divide_up(rows, page_tokens) * history;
+    const auto& budgets = plan.run.recall_budgets;
+    const auto count = static_cast<std::int64_t>(budgets.size());
+    auto* sums = memory.write<RecallSums>(issued, kRecall, plan.model.layers * count);
+    return {.scores = memory.read<A>(issued, kPageScores, entries),
+            .mass = memory.read<A>(issued, kPageMass, entries),
+            .budgets = budgets.begin(),
+            .sums = sums + issued.operation.id.layer * count,
+            .count = count,
+            .tokens = rows,
+            .page_tokens = page_tokens,
+            .pages = history,
+            .query_heads = plan.model.query_heads};
+}
+
 }  // namespace oomb::trainer

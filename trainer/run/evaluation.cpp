@@ -98,6 +98,11 @@ class EvaluationRun {
             found_.by_bucket[i] += document.by_bucket[i];
         }
         found_.documents.push_back(std::move(document));
+        if (!options_.losses.empty()) {
+            std::transform(result.token_losses.begin(), result.token_losses.end(),
+                           std::back_inserter(found_.token_losses),
+                           [](double loss) { return static_cast<float>(loss); });
+        }
     }
 
     void add_recall() {
@@ -178,8 +183,10 @@ EvaluationInputs open_evaluation(const EvaluationOptions& options, const schedul
     EvaluatedText text = options.by_document
                              ? EvaluatedText::in_documents(tokens.source, tokens.sidecar, context, options.sequences)
                              : EvaluatedText::in_sequences(tokens.source, context, options.sequences);
-    if (!options.json.empty()) {
-        check_output_file(options.json);
+    for (const std::filesystem::path& file : {options.json, options.losses}) {
+        if (!file.empty()) {
+            check_output_file(file);
+        }
     }
     say(log, "{}\n", text.describe());
     return {std::move(weights), std::move(text)};

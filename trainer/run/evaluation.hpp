@@ -17,6 +17,7 @@ struct EvaluationOptions {
     std::filesystem::path model;
     std::filesystem::path data;
     std::filesystem::path json;             // empty: none
+    std::filesystem::path losses;           // a .npy; empty: none
     bool by_document = false;               // else sequences of the plan's context
     std::int64_t sequences = 0;             // or documents; 0: all
     std::vector<std::int64_t> bucket_ends;  // ascending, the last at least the context; see position_buckets()
@@ -52,6 +53,7 @@ struct Evaluation {
     LossSum all;  // of the documents below
     std::vector<LossSum> by_bucket;
     std::vector<DocumentLoss> documents;  // or sequences, in order; those that ran to their end
+    std::vector<float> token_losses;      // of the documents, one after the other; empty without options.losses
     std::vector<RecallSums> recall;       // [layers, budgets]; empty: not measured
     bool interrupted = false;
 };

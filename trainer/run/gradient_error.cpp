@@ -116,15 +116,11 @@ class GradientRun {
         const auto count = static_cast<double>(sequences_.size());
         Progress progress(steps, {.flops = count * sequence_flops(shape), .tokens = tokens_, .chunks = shape.chunks()},
                           log_);
-        std::vector<float> keys, values;
-        backend->on_done = [&](const Operation& operation) {
-            if (operation.id.kind == schedule::Kind::kRopeBackward) {
-                backend->read_kv_gradients(operation, keys, values);
-                listener.take(operation, GradientOf::kKeys, keys);
-                listener.take(operation, GradientOf::kValues, values);
-            }
-            progress.done(operation);
+        backend->on_kv_gradients = [&](const Operation& operation, const KvGradients& gradients) {
+            listener.take(operation, GradientOf::kKeys, gradients.keys);
+            listener.take(operation, GradientOf::kValues, gradients.values);
         };
+        backend->on_done = [&](const Operation& operation) { progress.done(operation); };
         std::vector<SequenceView> views;
         for (const Sequence& sequence : sequences_) {
             views.push_back({sequence.inputs(), sequence.targets()});

@@ -42,8 +42,8 @@ struct GradientErrors {
 };
 
 // One step of each plan over the same options.sequences sequences, at least one, without an update: `dense`, whose
-// gradients stay in host memory, and then each of `sparse`, plans of the same run with pages. Progress goes to `log`.
-// With --device cpu.
+// gradients stay in host memory, and then each of `sparse`, plans of the same run with pages. Backends run
+// rope_backward in program order. Progress goes to `log`.
 GradientErrors run_gradient_error(const EvaluationOptions& options, const schedule::Plan& dense,
                                   const std::vector<schedule::Plan>& sparse, const BackendFactory& make_backend,
                                   const std::atomic<bool>& stop, std::FILE* log);

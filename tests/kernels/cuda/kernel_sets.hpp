@@ -62,6 +62,14 @@ struct Cuda {
         cuda::invert_lists(args, nullptr);
         wait();
     }
+    static void page_mass(const PageMass<T>& args) {
+        cuda::page_mass(args, nullptr);
+        wait();
+    }
+    static void page_recall(const PageRecall<Accumulator<T>>& args) {
+        cuda::page_recall(args, nullptr);
+        wait();
+    }
     static void rms_norm_forward(const RmsNormForward<T>& args) {
         cuda::rms_norm_forward(args, nullptr);
         wait();
