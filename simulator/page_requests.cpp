@@ -45,8 +45,8 @@ class Recorder : public schedule::OperationSink {
         PageRequest request;
         request.use = asked.use;
         request.pages = asked.pages;
-        request.kind = kind == Kind::kFetch || kind == Kind::kPrefetch ? PageRequest::Kind::kFetch
-                                                                       : PageRequest::Kind::kUse;
+        request.kind =
+            kind == Kind::kFetch || kind == Kind::kPrefetch ? PageRequest::Kind::kFetch : PageRequest::Kind::kUse;
         request.lists = asked.listed ? lists : nullptr;
         pages_ += request.pages.count;
         if (pages_ > kMostRequestedPages) {

@@ -116,8 +116,7 @@ TEST_CASE("each wait taken away is reported: a few pages stay in HBM") {
 // The operation computes on the frames of grants[request]; page copies and releases carry theirs elsewhere.
 bool computes_on_frames(const IssuedOperation& operation, std::size_t request) {
     const Kind kind = operation.operation.id.kind;
-    return !is_page_copy(kind) && kind != Kind::kRelease &&
-           !operation.grants[request].frames.empty();
+    return !is_page_copy(kind) && kind != Kind::kRelease && !operation.grants[request].frames.empty();
 }
 
 void check_exchanged_frames(const StepCase& step) {
