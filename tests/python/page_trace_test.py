@@ -63,9 +63,11 @@ def test_the_planner_moves_what_the_run_moved(recorded, plan, model, tmp_path):
     rows = json.loads((tmp_path / "policies.json").read_text())["rows"]
     runs = rows[0]
     assert runs["policy"] == "least recently used"
-    assert runs["host_to_device_bytes"] == moved["fetch"][0] > 0
+    brought = [fetched + prefetched for fetched, prefetched in zip(moved["fetch"], moved["prefetch"])]
+    assert moved["fetch"][0] > 0 and moved["prefetch"][0] > 0
+    assert runs["host_to_device_bytes"] == brought[0]
     assert runs["device_to_host_bytes"] == moved["write_back"][0] > 0
-    assert runs["kv"]["fetched_pages"] + runs["kv_gradient"]["fetched_pages"] == moved["fetch"][1]
+    assert runs["kv"]["fetched_pages"] + runs["kv_gradient"]["fetched_pages"] == brought[1]
     assert rows[2]["host_to_device_bytes"] <= min(rows[0]["host_to_device_bytes"], rows[1]["host_to_device_bytes"])
 
 
