@@ -100,7 +100,7 @@ void ProfileBuilder::add(Record record) {
 
 Profile ProfileBuilder::finish(SessionHeader header, const FileFaults& file) {
     Profile& p = profile_;
-    p.kinds_match = header.operation_kinds == trace::kind_names();
+    p.kinds_match = trace::are_first_of(header.operation_kinds, trace::kind_names());
     p.header = std::move(header);
     p.file = file;
     judge(p.kernels, p.faults);

@@ -1,6 +1,7 @@
 #include "runtime/trace/trace.hpp"
 
 #include <fmt/format.h>
+#include <algorithm>
 
 #include <iterator>
 
@@ -20,6 +21,10 @@ std::vector<std::string> kind_names() {
 #define OOMB_KIND_NAME(name, text) text,
     return {OOMB_OPERATION_KINDS(OOMB_KIND_NAME)};
 #undef OOMB_KIND_NAME
+}
+
+bool are_first_of(const std::vector<std::string>& names, const std::vector<std::string>& known) {
+    return names.size() <= known.size() && std::equal(names.begin(), names.end(), known.begin());
 }
 
 std::string header_line(const TraceHeader& header) {

@@ -138,10 +138,12 @@ ListsRecord read_lists(const JsonNode& node, std::int64_t step) {
     return record;
 }
 
-// New names come last, so those of an older program are the first of ours.
 void check_names(const JsonNode& node, const std::vector<std::string>& known) {
-    const Json& names = node.as_array().value();
-    if (names.size() > known.size() || !std::equal(names.begin(), names.end(), known.begin())) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < node.as_array().size(); ++i) {
+        names.push_back(node.item(i).as_string());
+    }
+    if (!are_first_of(names, known)) {
         node.refuse("the names of this program's version; read the trace with the version that wrote it");
     }
 }

@@ -129,6 +129,13 @@ TEST_CASE("a trace of version 1, which had no lists, is read") {
           records);
 }
 
+TEST_CASE("a trace of an older program, which had fewer kinds, is read") {
+    const test::ScratchFolder folder;
+    const std::vector<TraceRecord> records = {
+        {1, {.kind = schedule::Kind::kFetch, .part = 3}, schedule::Engine::kHostToDevice, 10, 20, 4096, 2}};
+    CHECK(read_trace(folder.write("run.trace", replaced(text_of(records), ",\"prefetch\"]", "]"))).records == records);
+}
+
 TEST_CASE("lists are written as ranges") {
     std::string line;
     append_lists_line({1, 2, 3, 16, 5, {0, 3, 4, 5, 12, 1, 2, 3, 4, 5}}, line);
@@ -169,6 +176,7 @@ TEST_CASE("what is no trace of this version is refused, with its line") {
         {replaced(text, "\"version\":2", "\"version\":3"), {"line 1", "version: found 3", "version 1 or 2"}},
         {replaced(text, "host_to_device", "sideways"), {"engines", "the version that wrote it"}},
         {replaced(text, "\"fetch\"", "\"catch\""), {"kinds", "the version that wrote it"}},
+        {replaced(text, "\"prefetch\"", "\"prefetch\",\"more\""), {"kinds", "the version that wrote it"}},
         {first + "[\"0000000000000000\",0,1,1,0,0]\n", {"line 2", "a step before its operations"}},
         {first + step_line(2) + step_line(2), {"line 3", "step: found 2"}},
         {first + "{\"step\":1,\"more\":2}\n", {"line 2", "a step line"}},
