@@ -17,6 +17,7 @@ def test_goals(program):
 def test_page_says_what_is_missed(tmp_path):
     calls = [{"what": what, "goal_seconds": 2.0, "user_seconds": seconds, "clock_seconds": 9.0, "peak_mb": mb, "repeats": 5}
              for what, seconds, mb in (("slow", 2.001, 15.0), ("large", 1.0, 201.0), ("good", 2.0, 200.0))]
+    calls.append({**calls[0], "what": "threads", "user_seconds": 3.5, "clock_seconds": 1.9})
     report = {"commit": "abc", "date": "2026-12-01", "cores": 2, "load": 0.1, "calls": calls}
 
     def page_of(calls):
@@ -27,5 +28,5 @@ def test_page_says_what_is_missed(tmp_path):
     text = page_of(calls)
     assert "**Missed:** slow (2.001 s of 2 s); large (201 MB of 200 MB)." in text
     rows = {line.split(" | ")[0]: line for line in text.splitlines() if line.startswith("| ")}
-    assert rows["| slow"].endswith("| **missed** |") and rows["| large"].endswith("| **missed** |") and rows["| good"].endswith("| met |")
+    assert rows["| slow"].endswith("| **missed** |") and rows["| large"].endswith("| **missed** |") and rows["| good"].endswith("| met |") and rows["| threads"].endswith("| met |")
     assert "All are met." in page_of(calls[2:])
