@@ -22,8 +22,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy
-from rows import (METHODS, NAMES, ROOT, Rows, add_flags, chosen, local_window, method_flags, overrides, read_metrics, run, shape_flags, shown,
-                  version_of)
+from rows import (METHODS, NAMES, ROOT, Rows, add_flags, chosen, local_window, method_flags, overrides, read_metrics, run, save_figure,
+                  shape_flags, shown, version_of)
 
 sys.path.append(str(ROOT / "bench"))
 from train_beside_transformers import stretched_model  # noqa: E402
@@ -216,9 +216,7 @@ def draw(content, path):
     for axes in (curves, positions):
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+    save_figure(figure, path)
 
 
 def totals_table(content):

@@ -120,5 +120,14 @@ def chosen(text, allowed, flag):
     return names
 
 
+def save_figure(figure, path):
+    """The same bytes for the same drawing."""
+    from matplotlib import pyplot
+
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
 def version_of(program):
     return " ".join(run(program, "--version").split())

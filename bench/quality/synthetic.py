@@ -18,8 +18,8 @@ import sys
 from pathlib import Path
 
 import numpy
-from rows import (METHODS, NAMES, ROOT, Rows, add_flags, chosen, local_window, method_flags, overrides, read_metrics, run, shape_flags, shown,
-                  version_of)
+from rows import (METHODS, NAMES, ROOT, Rows, add_flags, chosen, local_window, method_flags, overrides, read_metrics, run, save_figure,
+                  shape_flags, shown, version_of)
 from synthetic_tasks import TASKS, score, write_file
 
 # `flags` are those of the device. Of the copy task the distance follows from the rest. oomb-plan predicts seven minutes a row at most on an H200.
@@ -105,9 +105,7 @@ def draw(rows, path):
         axes.set_ylabel("loss of answers (nats)")
         axes.set_title(task)
         axes.legend()
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+    save_figure(figure, path)
 
 
 def table(rows):

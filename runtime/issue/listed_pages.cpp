@@ -12,7 +12,8 @@ using schedule::Operation;
 
 namespace {
 
-constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+constexpr std::int32_t kNever = kMost;  // as a next group
 
 std::shared_ptr<const PageLists> of_pages(std::vector<std::int32_t> pages) {
     std::sort(pages.begin(), pages.end());
@@ -121,13 +122,12 @@ std::vector<std::int32_t> ListedPages::named_first(std::int64_t most) const {
 
 std::vector<std::int32_t> ListedPages::named_most(const PageLists& lists, std::int64_t history,
                                                   std::int64_t most) const {
-    constexpr std::int32_t kNew = std::numeric_limits<std::int32_t>::max();
     std::vector<std::int32_t> times(static_cast<std::size_t>(history)), pages = lists.pages;
     for (const std::int32_t page : lists.lists) {
         ++times[page];
     }
     for (std::int64_t page = history - step_.pages_per_chunk(); page < history; ++page) {
-        times[page] = kNew;
+        times[page] = kMost;  // before all others
         pages.push_back(static_cast<std::int32_t>(page));
     }
     const auto kept = pages.begin() + std::min(most, std::ssize(pages));
