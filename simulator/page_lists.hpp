@@ -100,4 +100,8 @@ struct ListSource {
     }
 };
 
+// Of --locality and --page-trace, each empty where it was not given. UsageError where one is given and the run has no
+// selection, or both are; as read_locality() and read_page_trace().
+ListSource read_list_source(const std::string& locality, const std::string& page_trace, AttentionMode attention);
+
 }  // namespace oomb::simulator

@@ -37,22 +37,7 @@ void add_page_trace_flag(CLI::App& app, PlanFlags& flags) {
 }
 
 ListSource list_source(const PlanFlags& flags, const RunConfiguration& run) {
-    for (const auto& [name, value] : {std::pair{"--locality", &flags.locality}, {"--page-trace", &flags.page_trace}}) {
-        if (!value->empty() && run.attention != AttentionMode::kTopK) {
-            fail<UsageError>("{}: found {}, but lists of pages need --attention topk --top-k K", name, *value);
-        }
-    }
-    if (!flags.locality.empty() && !flags.page_trace.empty()) {
-        fail<UsageError>("--locality and --page-trace: lists come from one of them; leave one out");
-    }
-    ListSource source;
-    if (!flags.locality.empty()) {
-        source.locality = read_locality(flags.locality);
-    }
-    if (!flags.page_trace.empty()) {
-        source.recorded = std::make_shared<const PageTrace>(read_page_trace(flags.page_trace));
-    }
-    return source;
+    return read_list_source(flags.locality, flags.page_trace, run.attention);
 }
 
 HardwareProfile profile_of(const PlanFlags& flags, DeviceKind device) {

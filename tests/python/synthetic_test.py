@@ -67,6 +67,24 @@ def test_top_k_pages(trainer, config, sequence_file):
     assert losses == sparse_losses and differing_bits(tensors, sparse) == []
 
 
+def test_lists_of_a_model_or_of_a_trace(trainer, config, sequence_file, tmp_path):
+    """Lists that a run recorded, given to it again, change no bit; others do; and none reach a run that learns from data."""
+    def measure(**flags):
+        return synthetic(trainer, config, **{"attention": "topk", "top_k": 1, "no_optimizer": True, "learning_rate": None, **flags})
+
+    def norm(run):
+        return run.check().metrics[0]["grad_norm"]
+
+    trace = tmp_path / "selected.trace"
+    assert norm(measure(trace=trace)) == norm(measure(page_trace=trace))
+    assert norm(measure(locality="1,0,0")) != norm(measure(locality="0,8,0"))  # the first page, the latest
+    learning = trainer(config, sequence_file.random(CONTEXT)[0], CONTEXT, attention="topk", top_k=1, from_scratch=True, locality="1,0,0")
+    for run, named in ((measure(locality="1,0"), "--locality"), (measure(page_trace=config), "config.json"),
+                       (measure(locality="1,0,0", page_trace=trace), "--page-trace"), (measure(page_trace=trace, top_k=2), "--top-k"),
+                       (measure(locality="1,0,0", attention="dense", top_k=None), "--attention topk"), (learning, "--synthetic")):
+        assert run.returncode != 0 and named in run.output
+
+
 def test_data_is_refused_and_missing_data_hints_at_it(trainer, config, sequence_file):
     run = trainer(config, sequence_file.random(CONTEXT)[0], CONTEXT, synthetic=True)
     assert run.returncode == 2 and "--data" in run.output and "--synthetic" in run.output

@@ -128,6 +128,15 @@ void add_train_flags(CLI::App& app, TrainFlags& flags) {
            "--synthetic", options.synthetic,
            "to measure: random weights and uniformly random tokens, no --data; --model may be a config file alone")
         ->group("Run");
+    app.add_option("--locality", flags.locality,
+                   "with --synthetic and --attention topk: take these lists of pages in place of those selected (sink, "
+                   "recency, zipf, or a file of oomb-plan locality), for random weights name pages near and far alike")
+        ->type_name("S,R,Z|FILE")
+        ->group("Run");
+    app.add_option("--page-trace", flags.page_trace,
+                   "the same, with the lists that this trace recorded, of the same run")
+        ->type_name("FILE")
+        ->group("Run");
     app.add_option("--seed", options.seed, "of random weights, random tokens and --attention random")
         ->type_name("N")
         ->capture_default_str()
@@ -199,6 +208,15 @@ TrainingOptions to_training_options(const TrainFlags& flags, bool updates_weight
         fail<UsageError>(
             "--data is required: a .npy of tokens, or a text file of which each byte is a token; or --synthetic, to "
             "measure without data");
+    }
+    for (const auto& [name, value] : {std::pair{"--locality", &flags.locality}, {"--page-trace", &flags.page_trace}}) {
+        if (!value->empty() && !options.synthetic) {
+            fail<UsageError>(
+                "{}: found {} without --synthetic: a model that attends to pages that it did not select learns "
+                "nothing; "
+                "leave it out, or measure with --synthetic (oomb-plan predicts with it, too)",
+                name, *value);
+        }
     }
     check_paths(options, flags.profile, updates_weights);
     if (options.save_every > 0 && options.out.empty()) {

@@ -15,6 +15,8 @@ struct TrainFlags {
     std::string hardware;           // a known machine or a file; empty: not given
     std::filesystem::path profile;  // file to record to; empty: none
     std::string profile_steps;      // which steps of it, "A:B"; empty: all
+    std::string locality;           // --synthetic: which pages lists name; empty: not given
+    std::string page_trace;         // the same, as recorded
     bool dry_run = false;
 };
 

@@ -91,8 +91,12 @@ TrainPlan train_plan_of(RunFlags run_flags, const TrainFlags& flags, const std::
     asked.plan = simulator::plan_for_time(read_model_shape(run_flags.model), run, asked.times);
     asked.limits = {free_memory_limit_bytes(run_flags).value_or(0)};
     asked.not_predicted = profile ? simulator::why_unpredictable(asked.plan, *profile).value_or("") : machine.missing;
+    asked.lists = simulator::read_list_source(flags.locality, flags.page_trace, run.attention);
+    if (!flags.locality.empty() || !flags.page_trace.empty()) {
+        asked.options.lists = asked.lists.open(asked.plan);
+    }
     if (asked.not_predicted.empty() && simulator::excesses_of(asked.plan, asked.limits).empty()) {
-        simulator::Predicted predicted = simulator::try_to_predict(asked.plan, *profile);
+        simulator::Predicted predicted = simulator::try_to_predict(asked.plan, *profile, asked.lists);
         asked.not_predicted = predicted.why_not;
         asked.prediction = std::move(predicted.prediction);
     }

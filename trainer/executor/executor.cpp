@@ -64,8 +64,9 @@ Executor::Executor(const schedule::Plan& plan, Backend& backend, const std::atom
       stop_(stop),
       counter_(plan, backend),
       random_(schedule::StepShape(plan.model, plan.run)),
+      replaced_(backend),
       lists_(schedule::StepShape(plan.model, plan.run),
-             plan.run.attention == AttentionMode::kRandom ? static_cast<issue::PageListSource&>(random_) : backend),
+             plan.run.attention == AttentionMode::kRandom ? static_cast<issue::PageListSource&>(random_) : replaced_),
       issuer_(plan, counter_, &lists_) {}
 
 StepResult Executor::compute_gradients(std::span<const SequenceView> sequences, StepSettings settings) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "trainer/executor/backend.hpp"
 #include "trainer/executor/copy_counter.hpp"
 #include "trainer/executor/list_tap.hpp"
+#include "trainer/executor/replaced_lists.hpp"
 
 namespace oomb::trainer {
 
@@ -61,6 +63,9 @@ class Executor {
     const issue::Issuer& issuer() const { return issuer_; }
     // What the schedule asked a copy engine to move, since the start.
     const issue::Movement& scheduled(schedule::Engine engine) const { return counter_.total(engine); }
+    // Top-K: `lists` in place of those that the backend selects, which are made and waited for all the same. To measure
+    // what lists of a given locality cost; before the first step.
+    void replace_lists(std::shared_ptr<issue::PageListSource> lists) { replaced_.lists = std::move(lists); }
     // Top-K and random: called with the lists of each group of query pages, before the first operation on them is
     // issued, from the thread that calls compute_gradients() or evaluate().
     void on_lists(std::function<void(const GroupLists&)> listener) { lists_.on_lists = std::move(listener); }
@@ -75,6 +80,7 @@ class Executor {
     const std::atomic<bool>* stop_;
     CopyCounter counter_;  // between the issuer and the backend
     issue::RandomPages random_;
+    ReplacedLists replaced_;
     ListTap lists_;  // between who makes lists and the issuer
     issue::Issuer issuer_;
     bool gradients_ready_ = false;  // and the optimizer's first shards are fetched

@@ -71,6 +71,7 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
     }
     backend_ = make_backend(plan_);
     executor_ = std::make_unique<Executor>(plan_, *backend_, &stop_);
+    executor_->replace_lists(options_.lists);
     meter_ = std::make_unique<RunMeter>(*backend_, *executor_);
     if (const std::string missing = backend_->device_reading().missing; !missing.empty()) {
         say("note: {}\n", missing);

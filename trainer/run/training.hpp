@@ -37,9 +37,10 @@ struct TrainingOptions {
     std::uint64_t seed = 0;
     std::int64_t threads = 1;
     LearningRatePlan learning_rate;
-    std::optional<double> peak_flops;        // of the device (FLOP/s), where utilisation is to be reported
-    std::optional<PredictedStep> predicted;  // for the table at the end
-    StepSettings optimizer;                  // beta1, beta2, epsilon, weight_decay, max_grad_norm
+    std::optional<double> peak_flops;              // of the device (FLOP/s), where utilisation is to be reported
+    std::optional<PredictedStep> predicted;        // for the table at the end
+    std::shared_ptr<issue::PageListSource> lists;  // in place of those selected; null: none
+    StepSettings optimizer;                        // beta1, beta2, epsilon, weight_decay, max_grad_norm
 };
 
 // Makes the backend once the plan stands and the inputs have been checked.
