@@ -42,10 +42,10 @@ def relative(found, expected):
 
 def of_context(row):
     plan, pairs = row.get("plan", {}), row.get("pairs", {})
-    profile = row.get("profile", {})
-    host = pairs.get("host") or ([profile["run"]] if profile else [])
+    trace, profile = row.get("trace", {}), row.get("profile", {})
+    host = pairs.get("host") or [part["run"] for part in (trace, profile) if part][:1]
     measured, in_hbm = median(host, "median_seconds"), median(pairs.get("hbm", []), "median_seconds")
-    return {"plan": plan, "trace": row.get("trace", {}), "profile": profile, "measured": measured,
+    return {"plan": plan, "trace": trace, "profile": profile, "measured": measured, "traced": bool(trace) and not pairs.get("host"),
             "peak": max((run["peak_bytes"] for run in host), default=None), "in_hbm": in_hbm,
             "overhead": pairs.get("overhead", relative(measured, in_hbm)), "runs": len(host)}
 
@@ -54,7 +54,7 @@ def time_rows(contexts):
     for name, row in contexts.items():
         c = of_context(row)
         yield [name, gib(c["plan"].get("peak_bytes")), gib(c["peak"]), judged(relative(c["plan"].get("peak_bytes"), c["peak"]), MOST["memory"]),
-               seconds(c["plan"].get("seconds")), seconds(c["measured"]), judged(relative(c["plan"].get("seconds"), c["measured"]), MOST["unseen"]),
+               seconds(c["plan"].get("seconds")), seconds(c["measured"]) + (" (traced)" if c["traced"] else ""), judged(relative(c["plan"].get("seconds"), c["measured"]), MOST["unseen"]),
                judged(c["trace"].get("replay_error"), MOST["replay"]),
                f"{seconds(c['in_hbm'])}{', ' + judged_cost(c['overhead']) if c['overhead'] is not None else ''}"]
 
@@ -71,45 +71,48 @@ def hidden_rows(contexts):
                    "" if points is None else f"{100 * points:+.2f}{'' if abs(points) <= MOST['hidden'] else ' (missed)'}"]
 
 
+def slowed_lines(contexts):
+    """Of steps that being recorded slowed down."""
+    lines = []
+    for name, row in contexts.items():
+        c = of_context(row)
+        slower = relative(c["profile"].get("run", {}).get("median_seconds"), c["measured"])
+        if slower is not None and slower > MOST["unseen"]:
+            lines.append(f"{name}: **being recorded made the step {percent(slower)} longer** ({seconds(c['profile']['run']['median_seconds'])}; the GPU waited "
+                         f"{c['profile']['idle_ns'] / 1e9:.1f} s for the host). Its shares by CUPTI are those of the slowed step.")
+    return [*lines, ""] if lines else []
+
+
 def hog_lines(hog):
     left = ", ".join(f"{title} {100 * hog['bandwidth_left'][direction]:.0f} %" for direction, title in DIRECTIONS.items())
     rates = ", ".join(f"{title} {hog['hog'][direction + '_bytes_per_second'] / 1e9:.1f} GB/s" for direction, title in DIRECTIONS.items())
+    by_bandwidth = hog.get("told_by_bandwidth") or {"seconds": hog["told_seconds"], "error": hog["told_error"], "hidden_share": hog["told_hidden_share"]}
+    told = {"told, copy engines used in turns": hog.get("told"), "told, at the bandwidth that was left": by_bandwidth}
+    slower = hog["beside"]["median_seconds"] / hog["alone"]["median_seconds"] - 1
+    turns = hog.get("turns_ms")
     return ["## Less bandwidth", "",
             f"The same step on {hog['layers']} layers, in chunks of 2K, which keep the bus nearly full, and with `--deterministic`. Then again while `bench/copy_hog.cpp`",
             f"copies in both directions: it takes {rates}, and leaves of the step's own bandwidth {left}. The simulator is given the trace of the run without",
-            "it and the bandwidth that was left.", "",
+            "it, and how the two share a copy engine: either in turns"
+            + (f" ({turns[0]:.2f} ms the step's, {turns[1]:.2f} ms the hog's: `bench/reproduce_offload.py` says from where)" if turns else " (not measured yet)")
+            + " or as one of less bandwidth.", "",
             f"- Command: `{hog['command']}`.", "",
-            *table(["", "step", "copies hidden", "gradients (SHA-256)", "loss"],
-                   [[name, seconds(run["median_seconds"]), percent(run["hidden_share"], sign=False), f"`{run['gradients_sha256'][:16]}`", repr(run["loss"])]
+            *table(["", "step", "copies hidden", "factor off by", "gradients (SHA-256)", "loss"],
+                   [[name, seconds(run["median_seconds"]), percent(run["hidden_share"], sign=False), "", f"`{run['gradients_sha256'][:16]}`", repr(run["loss"])]
                     for name, run in (("alone", hog["alone"]), ("beside copy_hog", hog["beside"]))]
-                   + [["told by the simulator", seconds(hog["told_seconds"]), percent(hog["told_hidden_share"], sign=False), "", ""]]),
-            f"The step takes {percent(hog['beside']['median_seconds'] / hog['alone']['median_seconds'] - 1)} longer; the simulator's factor is off by "
-            f"{judged(hog['told_error'], MOST['replay'])}. Gradients, norm and loss of both runs are {'the same, bit for bit' if hog['same_gradients'] else 'NOT the same'}.", "",
-            f"Copies are exposed for {exposed_ms(hog['alone'], hog['alone']['hidden_share'])} alone, for {exposed_ms(hog['beside'], hog['beside']['hidden_share'])} "
-            f"beside copy_hog, and told to be for {exposed_ms(hog['beside'], hog['told_hidden_share'])} at the same mean rates.", "",
-            *hogged_lines(hog.get("hogged"))]
+                   + [[name, seconds(one["seconds"]), percent(one["hidden_share"], sign=False), judged(one["error"], MOST["replay"]), "", ""]
+                      for name, one in told.items() if one]),
+            f"The step takes {percent(slower)} longer. Gradients, norm and loss of both runs are {'the same, bit for bit' if hog['same_gradients'] else 'NOT the same'}.", "",
+            *sizes_lines(hog.get("copies") or hog["hogged"]["copies"])]
 
 
-def exposed_ms(run, hidden_share):
-    return f"{1000 * (1 - hidden_share) * sum(run['busy_seconds'].values()):.0f} ms"
-
-
-def hogged_lines(hogged):
-    """Of measurements that kept what copies took by size."""
-    if hogged is None:
-        return []
+def sizes_lines(copies):
     rows = []
     for direction, title in DIRECTIONS.items():
-        alone = {row["bytes"]: row for row in hogged["copies"]["alone"][direction]}
-        for row in hogged["copies"]["beside"][direction]:
-            before = alone.get(row["bytes"], {}).get("quartiles_us")
-            rows.append([title, f"{row['bytes'] / 2**20:.2f} MiB", str(row["count"]), "" if before is None else f"{before[1]:.0f} us",
-                         " / ".join(f"{q:.0f}" for q in row["quartiles_us"]) + " us"])
-    return ["What copies take, by size: the median alone, and quartiles beside copy_hog.", "",
-            *table(["", "bytes", "copies", "alone", "beside"], rows),
-            f"Replayed with all copies of a size alike, the step beside copy_hog takes {seconds(hogged['even_seconds'])}, not {seconds(hogged['seconds'])}, with "
-            f"{percent(hogged['even_hidden_share'], sign=False)} of the copies hidden: what that lacks lies in how copies of a size differ, what is left of the error in "
-            "when they begin.", ""]
+        alone = {row["bytes"]: row["quartiles_us"] for row in copies["alone"][direction]}
+        rows += [[title, f"{row['bytes'] / 2**20:.2f} MiB", str(row["count"]), f"{alone[row['bytes']][1]:.0f} us" if row["bytes"] in alone else "",
+                  " / ".join(f"{q:.0f}" for q in row["quartiles_us"]) + " us"] for row in copies["beside"][direction]]
+    return ["What copies take, by size: the median alone, and quartiles beside copy_hog.", "", *table(["", "bytes", "copies", "alone", "beside"], rows)]
 
 
 def page(result):
@@ -128,13 +131,14 @@ def page(result):
              f"{100 * MOST['hidden']:.0f} points, overhead {percent(MOST['overhead'], False)}. What is not within that says so.", "",
              "## Memory and time", "",
              "Replay: the recorded trace through the simulator. In GPU memory: the same step with all pages there, runs taking turns; the share is what offload costs,",
-             "the median over pairs; of a step that takes minutes one run, beside the one that was profiled.", "",
+             "the median over pairs; of a step that takes minutes one run, beside the one that was traced.", "",
              *table(["context", "peak predicted", "measured", "error", "step predicted", "measured", "error", "replay error", "in GPU memory, overhead of offload"],
                     time_rows(contexts)),
              "## Copies", "",
              "Bytes and the share hidden behind compute, of each direction. The last column: predicted against CUPTI, in points. Events and CUPTI are of two runs:",
              "an event around each operation adds microseconds to it, in which the GPU computes nothing and a copy counts as exposed.", "",
              *table(["", "bytes predicted", "CUPTI", "difference", "hidden predicted", "events", "CUPTI", "points"], hidden_rows(contexts)),
+             *slowed_lines(contexts),
              "## Commands", "", *(f"- {name}: `{row['command']}`" for name, row in contexts.items()), ""]
     if "hog" in result:
         lines += hog_lines(result["hog"])

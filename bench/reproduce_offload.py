@@ -13,10 +13,10 @@ Random weights and tokens, dense attention, gradients without AdamW. Parts of a 
   trace   a run with --trace: hidden share by the executor's events, and the replay of the trace
   profile a run with --profile: bytes and hidden share by CUPTI. Not traced, for an event around each operation adds microseconds to
           each, in which the GPU computes nothing and a copy counts as exposed
-"hog" is the same step on less bandwidth: bench/copy_hog.cpp copies beside it; the trace of a run without it, replayed at the bandwidth that
-was left, says how long the step takes; --deterministic, so that gradients must keep their bits. What copies of each size took with and
-without it is kept, and the hogged trace is replayed with copies of a size all alike: where that is the hogged step again, what the first
-replay lacks lies in when copies begin, else in how those of a size differ.
+"hog" is the same step on less bandwidth: bench/copy_hog.cpp copies beside it, and the copy engines take turns between the two programs. The trace
+of a run without it, replayed with these turns, says how long the step takes; --deterministic, so that gradients must keep their bits. A turn of the
+hog is one copy of its own; a turn of the step is read off what its copies of each size took (own_turn_ms). Beside it what the mean bandwidth
+that was left would have made of the step.
 
 Everything goes to docs/measurements/offload-h200.json as soon as it is there, under its context and part (what is there already
 is replaced), and the page beside it is made from that file.
@@ -44,6 +44,7 @@ PARTS = ("plan", "pairs", "trace", "profile")
 # Chunks of 2K read the history four times as often: the bus is nearly full, and less bandwidth is felt.
 HOG_STEP = "--synthetic --device cuda --no-optimizer --chunk 2K --window 16K --keep none --context 64K --deterministic"
 HOG_LAYERS, HOG_STEPS = 4, 3
+HOG_PIECE = 64 << 20  # bytes of a copy of copy_hog
 DIRECTIONS = ("host_to_device", "device_to_host")
 SHARE = re.compile(r"^  (host to device|device to host) .* hidden\s+([0-9.]+) %", re.MULTILINE)
 RATE = re.compile(r"(to the device|to the host) ([0-9.]+) ([KMGT]?B)/s alone")
@@ -198,9 +199,9 @@ def effective(run):
     return {direction: run["bytes"][direction] / run["busy_seconds"][direction] for direction in DIRECTIONS}
 
 
-def replayed(programs, trace, folder, rates=None):
+def replayed(programs, trace, folder, rates=None, turns=()):
     """The replay's JSON, and its rate of each direction alone, in GB/s."""
-    out, words = folder / "replay.json", []
+    out, words = folder / "replay.json", ["--copy-turns", ",".join(f"{turn:.4g}" for turn in turns)] if turns else []
     for direction, rate in (rates or {}).items():
         words += [f"--{direction.replace('_', '-')}", f"{rate:.6g}"]
     text = programs.run("oomb-plan", "replay", "--trace", trace, "--json", out, *words).stdout
@@ -224,12 +225,26 @@ def copies_of(trace):
                         for size, times in sorted(sizes.items()) if len(times) >= 8] for direction, sizes in found.items()}
 
 
-def evened_out(programs, trace, folder):
-    """The replay of a trace, and again with every copy at the time of its size. The delays before copies are those recorded in both."""
-    unchanged, rates = replayed(programs, trace, folder)
-    even, _ = replayed(programs, trace, folder, rates)
-    return {"replay_error": unchanged["error"], "seconds": unchanged["recorded"]["seconds"]["total"], "rates": rates,
-            "even_seconds": even["changed"]["seconds"]["total"], "even_hidden_share": even["changed"]["copies"]["hidden_share"]}
+def own_turn_ms(copies):
+    """How long our turn on a copy engine lasts: longer than the largest copies of which a quarter went through unbroken, at most as long as the
+    smallest that were nearly all broken. The middle of the two, mean over directions, in milliseconds."""
+    middles = []
+    for direction in DIRECTIONS:
+        alone = {row["bytes"]: row["quartiles_us"][1] for row in copies["alone"][direction]}
+        times = [(alone[row["bytes"]], row["quartiles_us"][0]) for row in copies["beside"][direction] if row["bytes"] in alone]
+        broken = [taken > time + 0.5 * 1000 * hog_turn_ms(copies) for time, taken in times]
+        first = broken.index(True) if True in broken else None
+        if first in (None, 0):
+            sys.exit(f"hog: {direction}: a copy of every size was {'whole' if first is None else 'broken'}; nothing says how long a turn is")
+        middles.append((times[first - 1][0] + times[first][0]) / 2)
+    return statistics.mean(middles) / 1000
+
+
+def hog_turn_ms(copies):
+    """One copy of copy_hog, at the rate of our largest copies when they were alone, in milliseconds."""
+    rates = [max(row["bytes"] for row in copies["alone"][direction]) /
+             max(copies["alone"][direction], key=lambda row: row["bytes"])["quartiles_us"][1] for direction in DIRECTIONS]
+    return HOG_PIECE / statistics.mean(rates) / 1000
 
 
 def measure_hog(programs, arguments):
@@ -245,14 +260,20 @@ def measure_hog(programs, arguments):
         print(f"  beside copy_hog: {beside['median_seconds']:.3f} s", flush=True)
         unchanged, rates = replayed(programs, trace, folder)
         left = {direction: effective(beside)[direction] / effective(alone)[direction] for direction in DIRECTIONS}
-        told, _ = replayed(programs, trace, folder, {direction: rates[direction] * left[direction] for direction in DIRECTIONS})
-        hogged = {"copies": {name: copies_of(path) for name, path in (("alone", trace), ("beside", hogged_trace))},
-                  **evened_out(programs, hogged_trace, folder)}
-    seconds = told["changed"]["seconds"]["total"]
+        by_rate, _ = replayed(programs, trace, folder, {direction: rates[direction] * left[direction] for direction in DIRECTIONS})
+        copies = {name: copies_of(path) for name, path in (("alone", trace), ("beside", hogged_trace))}
+        turns = (own_turn_ms(copies), hog_turn_ms(copies))
+        told, _ = replayed(programs, trace, folder, turns=turns)
+
+    def said(by):
+        seconds = by["changed"]["seconds"]["total"]
+        slower = seconds / by["recorded"]["seconds"]["total"]
+        return {"seconds": seconds, "error": slower / (beside["median_seconds"] / alone["median_seconds"]) - 1,
+                "hidden_share": by["changed"]["copies"]["hidden_share"]}
+
     return {"command": " ".join(map(str, ["oomb-train", *flags])).replace(str(folder) + "/", ""), "layers": HOG_LAYERS, "alone": alone, "beside": beside,
-            "hog": hog.rates, "bandwidth_left": left, "replay_error": unchanged["error"], "told_seconds": seconds,
-            "told_error": seconds / told["recorded"]["seconds"]["total"] / (beside["median_seconds"] / alone["median_seconds"]) - 1,
-            "told_hidden_share": told["changed"]["copies"]["hidden_share"], "hogged": hogged,
+            "hog": hog.rates, "bandwidth_left": left, "replay_error": unchanged["error"], "turns_ms": turns, "told": said(told),
+            "told_by_bandwidth": said(by_rate), "copies": copies,
             "same_gradients": all(alone[key] == beside[key] for key in ("gradients_sha256", "loss", "grad_norm"))}
 
 

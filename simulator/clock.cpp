@@ -1,6 +1,7 @@
 #include "simulator/clock.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/core/error.hpp"
 #include "runtime/issue/movement.hpp"
@@ -85,6 +86,20 @@ Clock::Start Clock::start_of(const issue::IssuedOperation& issued, std::int64_t 
     return {begin, std::max(0.0, ready - std::max(free, reached))};
 }
 
+// Of a copy that would begin at `begin` and take so many seconds if the engine were ours alone.
+Clock::Span Clock::in_turns(Lane& lane, double begin, double seconds) const {
+    const CopyTurns turns = durations_.copy_turns();
+    const double idle = begin - lane.free;
+    if (idle > static_cast<double>(kMostLatency_ns) * 1e-9) {  // not the next one of ours, which waits behind the last
+        begin = lane.free + std::ceil(idle / turns.other_seconds) * turns.other_seconds;
+        lane.turn_used = 0.0;
+    }
+    const double used = lane.turn_used + seconds;
+    const double lost = std::floor(used / turns.own_seconds);
+    lane.turn_used = used - lost * turns.own_seconds;
+    return {begin, begin + seconds + lost * turns.other_seconds};
+}
+
 void Clock::run(const issue::IssuedOperation& issued) {
     const auto engine = static_cast<std::size_t>(issued.operation.engine);
     const schedule::OperationId& id = issued.operation.id;
@@ -92,8 +107,13 @@ void Clock::run(const issue::IssuedOperation& issued) {
     require(issued.ticket == lane.issued + 1, "clock: ticket {} after {}", issued.ticket, lane.issued);
     const double ready = ready_at(issued);
     const issue::Movement movement = issue::movement_of(issued, plan_);
-    const auto [begin, waited] = start_of(issued, movement.pages, ready);
-    const double seconds = seconds_of(issued, movement.bytes, begin);
+    auto [begin, waited] = start_of(issued, movement.pages, ready);
+    double seconds = seconds_of(issued, movement.bytes, begin);
+    if (issued.operation.engine != Engine::kCompute && durations_.copy_turns().shared()) {
+        const Span span = in_turns(lane, begin, seconds);
+        begin = span.begin;
+        seconds = span.end - span.begin;
+    }
     const double end = begin + seconds;
     if (observer_ != nullptr) {
         observer_->ran(issued, begin, end, movement);

@@ -82,6 +82,7 @@ class Clock : public issue::IssuedSink {
         std::vector<Span> busy =
             std::vector<Span>(kRing);  // of a copy engine: the same in the order of time, and what repeat() repeats
         std::size_t spans = 0;         // that `busy` was given
+        double turn_used = 0.0;        // of a copy engine that is shared: seconds of the present turn
 
         void add_busy(const Span& span) { busy[spans++ % kRing] = span; }
     };
@@ -95,6 +96,7 @@ class Clock : public issue::IssuedSink {
     };
     Start start_of(const issue::IssuedOperation& issued, std::int64_t pages, double ready);
     double seconds_of(const issue::IssuedOperation& issued, std::int64_t bytes, double begin) const;
+    Span in_turns(Lane& lane, double begin, double seconds) const;
 
     const schedule::Plan& plan_;
     std::unique_ptr<Durations> own_;  // of a profile

@@ -28,6 +28,16 @@ struct Submission {
     bool seen = false;          // the gap is the host's, which is no further than the operation when that begins
 };
 
+// A copy engine that another program wants all the time: the two take turns. The other one's begins when ours has
+// nothing to copy or is over, and when its turn is over it has another one until we have something to copy again. What
+// is under way is not broken off: a copy of ours waits for the rest of the other's turn, and so it does wherever our
+// own ends within it.
+struct CopyTurns {
+    double own_seconds = 0.0, other_seconds = 0.0;
+
+    bool shared() const { return other_seconds > 0; }
+};
+
 class Durations {
   public:
     virtual ~Durations() = default;
@@ -39,6 +49,7 @@ class Durations {
     // `pages` is how many a copy moves.
     virtual Submission submission(const schedule::Operation& /*operation*/, std::int64_t /*pages*/) { return {}; }
     virtual Host host() const { return Host::kAhead; }
+    virtual CopyTurns copy_turns() const { return {}; }
 };
 
 class ProfileDurations : public Durations {

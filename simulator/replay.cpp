@@ -133,7 +133,7 @@ std::optional<double> RecordedDurations::copy_rate(Engine engine, bool both) con
 }
 
 double RecordedDurations::copy_seconds(const Operation& operation, std::int64_t bytes, bool both) {
-    if (!changes_.any()) {
+    if (!changes_.copies()) {
         const RecordedOperation* recorded = find(operation);
         require(recorded != nullptr && recorded->bytes == bytes, "{} is not as it was recorded", to_text(operation.id));
         return recorded->seconds;

@@ -15,9 +15,11 @@ namespace oomb::simulator {
 // much slower as they were. Bandwidths are nothing where they stay, `schedule` says that the plan is another one.
 struct Changes {
     std::optional<double> host_to_device = {}, device_to_host = {};
+    CopyTurns copy_turns = {};  // with another program, for ever
     bool schedule = false;
 
-    bool any() const { return schedule || host_to_device || device_to_host; }
+    bool copies() const { return schedule || host_to_device || device_to_host; }  // what they take by themselves
+    bool any() const { return copies() || copy_turns.shared(); }
 };
 
 // Times of a recording:
@@ -37,6 +39,7 @@ class RecordedDurations : public Durations {
     double seconds(const schedule::Operation& operation, std::int64_t bytes, bool both) override;
     Submission submission(const schedule::Operation& operation, std::int64_t pages) override;
     Host host() const override { return host_; }
+    CopyTurns copy_turns() const override { return changes_.copy_turns; }
 
     // Kinds whose times came from elsewhere so far.
     const std::set<schedule::Kind>& not_recorded() const { return not_recorded_; }

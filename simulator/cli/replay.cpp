@@ -36,6 +36,7 @@ struct ReplayFlags {
     std::string trace;
     std::optional<std::int64_t> step;
     std::optional<double> host_to_device, device_to_host;  // GB/s
+    std::vector<double> copy_turns;                        // ms: ours, the other program's; empty: none
     std::string hardware;                                  // empty: default_hardware()
     std::string json_path;
 };
@@ -68,6 +69,14 @@ void add_flags(CLI::App& app, ReplayFlags& flags) {
     bandwidth("--host-to-device", flags.host_to_device,
               "bandwidth of copies to the device, powers of 1000; while both directions copy, as much less as it was");
     bandwidth("--device-to-host", flags.device_to_host, "the same of copies to the host");
+    app.add_option("--copy-turns", flags.copy_turns,
+                   "another program copies all the time in both directions: how long a turn of ours and one of its "
+                   "own lasts on a copy engine, in milliseconds (docs/prediction.md)")
+        ->type_name("OURS,ITS")
+        ->delimiter(',')
+        ->expected(2)
+        ->default_str("no other program")
+        ->group("Where bytes lie");
     app.add_option(
            "--hardware", flags.hardware,
            "machine or hardware profile that gives the time of what the changed run does and the trace has not, "
@@ -78,6 +87,10 @@ void add_flags(CLI::App& app, ReplayFlags& flags) {
     app.add_option("--json", flags.json_path, "also write what is found to this file (docs/plan-format.md)")
         ->type_name("FILE")
         ->group("Output");
+}
+
+bool is_of_the_bus(std::string_view name) {
+    return name == "--host-to-device" || name == "--device-to-host" || name == "--copy-turns";
 }
 
 // Values that are not given stay as `flags` has them. `changes`: what was typed of what is changed.
@@ -95,8 +108,8 @@ Typed parse(const Call& call, ReplayFlags& flags) {
         if (option->count() > 0 && is_of_run(*option)) {
             const std::string name = option->get_name();
             typed.changes += fmt::format("{}{} {}", typed.changes.empty() ? "" : " ", name,
-                                         quoted_for_shell(option->results().front()));
-            typed.schedule = typed.schedule || (name != "--host-to-device" && name != "--device-to-host");
+                                         quoted_for_shell(fmt::format("{}", fmt::join(option->results(), ","))));
+            typed.schedule = typed.schedule || !is_of_the_bus(name);
         }
     }
     return typed;
@@ -107,6 +120,17 @@ std::optional<double> bytes_per_second(std::string_view flag, const std::optiona
         fail<UsageError>("{}: found {}, allowed is {} to {} GB/s", flag, *given, kLeastBandwidth, kMostBandwidth);
     }
     return given ? std::optional(*given * kGiga) : std::nullopt;
+}
+
+CopyTurns turns_of(const std::vector<double>& milliseconds) {
+    constexpr double kLeast = 1e-3, kMost = 1e3;  // ms
+    for (const double turn : milliseconds) {
+        if (!(turn >= kLeast && turn <= kMost)) {
+            fail<UsageError>("--copy-turns: found {}, allowed are two turns of {} to {} ms, ours first",
+                             fmt::join(milliseconds, ","), kLeast, kMost);
+        }
+    }
+    return milliseconds.empty() ? CopyTurns{} : CopyTurns{milliseconds[0] * 1e-3, milliseconds[1] * 1e-3};
 }
 
 class Replay {
@@ -120,6 +144,7 @@ class Replay {
                                           : read_gpu_profile(flags.hardware, recorded_.plan.run.device)),
           changes_{.host_to_device = bytes_per_second("--host-to-device", flags.host_to_device),
                    .device_to_host = bytes_per_second("--device-to-host", flags.device_to_host),
+                   .copy_turns = turns_of(flags.copy_turns),
                    .schedule = typed.schedule} {}
 
     ExitCode run() {

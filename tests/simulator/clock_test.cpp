@@ -116,6 +116,43 @@ TEST_CASE("a store that is taken before the fetch beside it has company, as long
     CHECK(clock.so_far().seconds == doctest::Approx(3));
 }
 
+// Copies of 1 s each at the machine's rate, turns of 2.5 s and 4 s: what is under way is not broken off, so a copy that
+// finds the engine with the other program waits for the end of its turn, and one of ours that lasts longer is held up.
+TEST_CASE("a copy engine shared with another program, in turns, by hand") {
+    class Shared : public simulator::ProfileDurations {
+      public:
+        using ProfileDurations::ProfileDurations;
+        double seconds(const schedule::Operation& operation, std::int64_t bytes, bool /*both*/) override {
+            return operation.engine == Engine::kCompute ? 10.0 : static_cast<double>(bytes);
+        }
+        simulator::Submission submission(const schedule::Operation& /*operation*/, std::int64_t /*pages*/) override {
+            return {};
+        }
+        simulator::CopyTurns copy_turns() const override { return {2.5, 4.0}; }
+    };
+    const schedule::Plan plan;
+    Shared durations(plan.run, machine());
+    simulator::Clock clock(plan, durations);
+    Script script(clock);
+    const auto end_of = [&] { return clock.free_at(Engine::kHostToDevice); };
+    const auto copy = [&](std::int64_t seconds, issue::Tickets waits = {}) {
+        script.run(Engine::kHostToDevice, schedule::CopyCost{.bytes = seconds, .pages = 1}, waits);
+    };
+    copy(1);  // the engine has been ours: at once
+    CHECK(end_of() == 1.0);
+    copy(1);  // behind it, in the same turn
+    CHECK(end_of() == 2.0);
+    copy(1);  // half of it, the other's turn, the other half
+    CHECK(end_of() == 7.0);
+    copy(6);  // what is left of the turn, a whole one, and 1.5 s of the next
+    CHECK(end_of() == 7.0 + 6.0 + 2 * 4.0);
+    script.run(Engine::kCompute, schedule::ElementwiseCost{1});  // until 10: done long before
+    script.run(Engine::kCompute, schedule::ElementwiseCost{1});
+    script.run(Engine::kCompute, schedule::ElementwiseCost{1});  // until 30
+    copy(1, wait_for(Engine::kCompute, 3));                                        // idle since 21: the other's turns end at 25, 29 and 33
+    CHECK(end_of() == 34.0);
+}
+
 TEST_CASE("the host hands over one operation after the other, and none begins before that") {
     HardwareProfile profile = machine();
     profile.launch.seconds = profile.copy_start.seconds = 0;

@@ -66,6 +66,9 @@ TEST_CASE("replay: a simulated step replays as it is, and a changed one as it is
 
     CHECK(seconds(traced.replay_json("--host-to-device 1 --device-to-host 1").at("changed")) >
           2 * seconds(same.at("recorded")));
+    const Json shared = traced.replay_json("--copy-turns 1,1000");
+    CHECK(shared.at("changes") == "--copy-turns 1,1000");
+    CHECK(seconds(shared.at("changed")) > 2 * seconds(same.at("recorded")));
     const Json kept = traced.replay_json("--keep xo --offload none --hbm-pages auto");
     CHECK(seconds(kept.at("changed")) < seconds(same.at("recorded")));
     REQUIRE(kept.at("notes").size() == 1);
@@ -115,6 +118,10 @@ TEST_CASE("replay: what cannot be done is said, with its exit code") {
         {"--host-to-device 1e300", 2, {"--host-to-device"}},
         {"--host-to-device nan", 2, {"--host-to-device"}},
         {"--host-to-device fast", 2, {"--host-to-device"}},
+        {"--copy-turns 0,1", 2, {"--copy-turns: found 0,1", "ms"}},
+        {"--copy-turns 1", 2, {"--copy-turns"}},
+        {"--copy-turns 1,nan", 2, {"--copy-turns"}},
+        {"--copy-turns 1,slow", 2, {"--copy-turns"}},
         {"--window 5", 2, {"--window"}},
         {"--context 32K", 2, {"--context"}},
         {"--hardware nothing", 2, {"--hardware"}},
