@@ -29,7 +29,8 @@ std::optional<std::string> missing_rate(const HardwareProfile& profile, DType dt
         const bool forward =
             key.kernel == TileKernel::kAttentionForward || key.kernel == TileKernel::kAttentionForwardCausal;
         const bool of_deterministic = key.kernel >= TileKernel::kAttentionBackwardDeterministic;
-        if ((forward || of_deterministic == deterministic) && !(profile.*key.rates).contains(dtype)) {
+        if (!is_own(key.kernel) && (forward || of_deterministic == deterministic) &&
+            !(profile.*key.rates).contains(dtype)) {
             return fmt::format("{}.{}", key.key, name_of(dtype));
         }
     }
@@ -81,6 +82,9 @@ Costs::Costs(const RunConfiguration& run, const HardwareProfile& profile)
 
 TilePrice Costs::tile_price(TileKernel kernel, std::int64_t head_dim) const {
     const auto& prices = tile_prices_[static_cast<std::size_t>(kernel)];
+    if (prices.empty() && is_own(kernel)) {
+        return tile_price(library_kernel(kernel), head_dim);
+    }
     const auto above = prices.lower_bound(head_dim);
     if (above == prices.end()) {
         return std::prev(above)->second;

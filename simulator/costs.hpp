@@ -29,7 +29,17 @@ inline constexpr AttentionKey kAttentionKeys[] = {
     {TileKernel::kAttentionBackwardDeterministic, "attention_backward_deterministic",
      &HardwareProfile::attention_backward_deterministic_flops},
     {TileKernel::kAttentionBackwardCausalDeterministic, "attention_backward_causal_deterministic",
-     &HardwareProfile::attention_backward_causal_deterministic_flops}};
+     &HardwareProfile::attention_backward_causal_deterministic_flops},
+    {TileKernel::kOwnAttentionForward, "own_attention_forward", &HardwareProfile::own_attention_forward_flops},
+    {TileKernel::kOwnAttentionForwardCausal, "own_attention_forward_causal",
+     &HardwareProfile::own_attention_forward_causal_flops},
+    {TileKernel::kOwnAttentionBackward, "own_attention_backward", &HardwareProfile::own_attention_backward_flops},
+    {TileKernel::kOwnAttentionBackwardCausal, "own_attention_backward_causal",
+     &HardwareProfile::own_attention_backward_causal_flops},
+    {TileKernel::kOwnAttentionBackwardDeterministic, "own_attention_backward_deterministic",
+     &HardwareProfile::own_attention_backward_deterministic_flops},
+    {TileKernel::kOwnAttentionBackwardCausalDeterministic, "own_attention_backward_causal_deterministic",
+     &HardwareProfile::own_attention_backward_causal_deterministic_flops}};
 
 // What the profile lacks to time a run that computes in `dtype`: the key of its rates. Nothing: it has all.
 std::optional<std::string> missing_rate(const HardwareProfile& profile, DType dtype, bool deterministic);

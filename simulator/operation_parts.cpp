@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "runtime/core/attention_kernels.hpp"
 #include "runtime/schedule/flops.hpp"
 #include "runtime/schedule/step_shape.hpp"
 
@@ -116,6 +117,11 @@ TileKernel attention_kernel(bool backward, bool causal, bool deterministic) {
     return causal ? TileKernel::kAttentionBackwardCausal : TileKernel::kAttentionBackward;
 }
 
+// Lists are always theirs, whatever computes the rest.
+bool by_own_kernels(const AttentionCost& cost, const RunConfiguration& run) {
+    return cost.own_kernels || (cost.listed && own_kernels_take(run, cost.head_dim));
+}
+
 // What is read and written beside the library's kernel. Forward over the own chunk becomes fp32. Backward: dQ is
 // cleared, summed and converted by the library and added to an fp32 sum; output and its gradient are read; dK and dV
 // are added to fp32 pages. That alone is what own kernels have around their products: they read pages, and sum up in
@@ -125,7 +131,7 @@ double bytes_around(const AttentionCost& cost, bool causal, const RunConfigurati
                wide = static_cast<double>(bytes_of(run.accumulator));
     const auto queries = static_cast<double>(cost.queries * cost.query_heads * cost.head_dim);
     const auto keys = static_cast<double>(2 * cost.keys * cost.kv_heads * cost.head_dim);
-    if (cost.own_kernels) {
+    if (by_own_kernels(cost, run)) {
         return cost.backward ? 2 * keys * wide : 0.0;
     }
     if (cost.backward) {
@@ -146,6 +152,9 @@ void add_attention(OperationParts& parts, const AttentionCost& cost, const RunCo
     const double per_row = pairs / (cost.backward ? keys : queries) + (causal ? kTileRows / 2.0 : 0.0);
     const double flops_of_pair = static_cast<double>((cost.backward ? 10 : 4) * cost.head_dim);
     parts.kernel = attention_kernel(cost.backward, causal, run.deterministic);
+    if (by_own_kernels(cost, run)) {
+        parts.kernel = own_kernel(parts.kernel);
+    }
     parts.head_dim = cost.head_dim;
     parts.tilings.push_back(
         {waves * static_cast<double>(multiprocessors * kTileRows) * per_row * flops_of_pair, waves});
@@ -154,9 +163,9 @@ void add_attention(OperationParts& parts, const AttentionCost& cost, const RunCo
     }
 }
 
-bool by_own_kernels(const schedule::Cost& cost) {
+bool over_pages(const schedule::Cost& cost) {
     const auto* attention = std::get_if<AttentionCost>(&cost);
-    return attention != nullptr && attention->own_kernels;
+    return attention != nullptr && (attention->own_kernels || attention->listed);
 }
 
 }  // namespace
@@ -174,7 +183,7 @@ double launches_of(const Operation& operation) {
         case Kind::kRopeBackward:
             return 2;
         case Kind::kAttentionBackward:
-            return by_own_kernels(operation.cost) ? 3 : 7;
+            return over_pages(operation.cost) ? 3 : 7;
         default:
             return 1;
     }

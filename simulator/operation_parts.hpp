@@ -23,8 +23,26 @@ enum class TileKernel : std::uint8_t {
     kAttentionBackwardCausal,
     kAttentionBackwardDeterministic,
     kAttentionBackwardCausalDeterministic,
+    kOwnAttentionForward,  // and so on, in the order above
+    kOwnAttentionForwardCausal,
+    kOwnAttentionBackward,
+    kOwnAttentionBackwardCausal,
+    kOwnAttentionBackwardDeterministic,
+    kOwnAttentionBackwardCausalDeterministic,
 };
-inline constexpr int kTileKernels = 7;
+inline constexpr int kTileKernels = 13;
+inline constexpr int kAttentionTileKernels = 6;  // of the library's, and as many of our own
+
+constexpr bool is_own(TileKernel kernel) {
+    return kernel >= TileKernel::kOwnAttentionForward;
+}
+// The library's kernel that does the same.
+constexpr TileKernel library_kernel(TileKernel own) {
+    return static_cast<TileKernel>(static_cast<int>(own) - kAttentionTileKernels);
+}
+constexpr TileKernel own_kernel(TileKernel library) {
+    return static_cast<TileKernel>(static_cast<int>(library) + kAttentionTileKernels);
+}
 
 enum class Part : std::uint8_t {
     kLaunch,       // a kernel

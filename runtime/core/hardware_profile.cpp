@@ -38,9 +38,16 @@ constexpr Key<HeadRates> kAttention[] = {
     {"attention_backward", &HardwareProfile::attention_backward_flops},
     {"attention_forward_causal", &HardwareProfile::attention_forward_causal_flops},
     {"attention_backward_causal", &HardwareProfile::attention_backward_causal_flops}};
-constexpr Key<HeadRates> kDeterministic[] = {
+constexpr Key<HeadRates> kOptionalAttention[] = {
     {"attention_backward_deterministic", &HardwareProfile::attention_backward_deterministic_flops},
-    {"attention_backward_causal_deterministic", &HardwareProfile::attention_backward_causal_deterministic_flops}};
+    {"attention_backward_causal_deterministic", &HardwareProfile::attention_backward_causal_deterministic_flops},
+    {"own_attention_forward", &HardwareProfile::own_attention_forward_flops},
+    {"own_attention_backward", &HardwareProfile::own_attention_backward_flops},
+    {"own_attention_forward_causal", &HardwareProfile::own_attention_forward_causal_flops},
+    {"own_attention_backward_causal", &HardwareProfile::own_attention_backward_causal_flops},
+    {"own_attention_backward_deterministic", &HardwareProfile::own_attention_backward_deterministic_flops},
+    {"own_attention_backward_causal_deterministic",
+     &HardwareProfile::own_attention_backward_causal_deterministic_flops}};
 constexpr Key<SourcedRate> kBandwidths[] = {{"gemm_sum", &HardwareProfile::gemm_sum_bytes},
                                             {"hbm_copy", &HardwareProfile::hbm_copy_bytes},
                                             {"hbm_read", &HardwareProfile::hbm_read_bytes},
@@ -163,7 +170,7 @@ void check_keys(const JsonNode& root) {
     };
     allow(kSizes);
     allow(kAttention);
-    allow(kDeterministic);
+    allow(kOptionalAttention);
     allow(kBandwidths);
     allow(kDurations);
     refuse_other_keys(root, allowed);
@@ -187,7 +194,7 @@ HardwareProfile parse_hardware_profile(const std::string& json_text, const std::
     for (const auto& [name, member] : kAttention) {
         profile.*member = read_types(root.at(name), read_heads);
     }
-    for (const auto& [name, member] : kDeterministic) {
+    for (const auto& [name, member] : kOptionalAttention) {
         if (root.has(name)) {
             profile.*member = read_types(root.at(name), read_heads);
         }
@@ -257,7 +264,7 @@ std::string to_json(const HardwareProfile& profile) {
         json["gemm"][std::string(name_of(dtype))] = tiles_json(rate);
     }
     for (const auto& keys :
-         {std::span<const Key<HeadRates>>(kAttention), std::span<const Key<HeadRates>>(kDeterministic)}) {
+         {std::span<const Key<HeadRates>>(kAttention), std::span<const Key<HeadRates>>(kOptionalAttention)}) {
         for (const auto& [name, member] : keys) {
             if (!(profile.*member).empty()) {
                 json[name] = heads_json(profile.*member);

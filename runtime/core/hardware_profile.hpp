@@ -20,6 +20,9 @@
 //   attention_forward_causal, attention_backward_causal   the same of queries over the keys of their own chunk, where
 //                     the mask hides half of the (query, key) pairs; only pairs that are seen are counted
 //   attention_backward_deterministic, attention_backward_causal_deterministic   the same with --deterministic; optional
+//   own_attention_forward, own_attention_backward, ...   the same six of --attention-kernels own, and of lists of
+//   pages;
+//                     optional: without one it is taken to be as fast as the one above
 //   peak              {"<dtype>": {"tflops": number}, ...}, optional: what the data sheet promises, for utilisation
 //   hbm_copy          {"gb_per_s": number}, bytes read + bytes written
 //   hbm_read, hbm_write   bytes that a kernel only reads (a sum) or only writes (clearing)
@@ -91,7 +94,13 @@ struct HardwareProfile {
     HeadRates attention_backward_causal_flops;
     HeadRates attention_backward_deterministic_flops;         // may be empty
     HeadRates attention_backward_causal_deterministic_flops;  // may be empty
-    std::map<DType, SourcedRate> peak_flops;                  // may be empty
+    HeadRates own_attention_forward_flops;                    // and so may these
+    HeadRates own_attention_backward_flops;
+    HeadRates own_attention_forward_causal_flops;
+    HeadRates own_attention_backward_causal_flops;
+    HeadRates own_attention_backward_deterministic_flops;
+    HeadRates own_attention_backward_causal_deterministic_flops;
+    std::map<DType, SourcedRate> peak_flops;  // may be empty
     SourcedRate hbm_copy_bytes;
     SourcedRate hbm_read_bytes;
     SourcedRate hbm_write_bytes;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
@@ -28,7 +29,7 @@ constexpr const char* kDescription =
     "Measures the machine it runs on and writes its hardware profile, for --hardware: runs short steps of made-up\n"
     "models with oomb-train --synthetic --trace, and fits the profile's numbers to what their operations took.";
 constexpr const char* kFooter =
-    "Nothing else should run on the GPU. An H200 takes some three minutes and 60 GB of its memory, 30 GB of the "
+    "Nothing else should run on the GPU. An H200 takes some five minutes and 60 GB of its memory, 30 GB of the "
     "host's.\n"
     "Of what the steps do not show (memory, peak, number of multiprocessors) --base has the numbers.\n"
     "\n"
@@ -43,8 +44,9 @@ struct CalibrateFlags {
     std::string device = "cuda";
     std::string train;  // empty: beside this program
     std::vector<std::string> from;
-    std::string base;  // empty: the known machine of the device's name
-    std::string name;  // empty: the device's
+    std::string base;               // empty: the known machine of the device's name
+    std::string name;               // empty: the device's
+    std::vector<std::string> only;  // begins of keys; empty: all
 };
 
 // Removed with all that is in it, however the command ends.
@@ -229,6 +231,27 @@ void print_errors(const RateFit& fit, std::ostream& out) {
     }
 }
 
+// `base` with those numbers of `fitted` whose keys begin as asked; all else, name and date too, stays.
+HardwareProfile with_only(const std::vector<std::string>& begins, const HardwareProfile& base,
+                          const HardwareProfile& fitted) {
+    using Ordered = nlohmann::ordered_json;
+    Ordered merged = Ordered::parse(to_json(base));
+    const Ordered source = Ordered::parse(to_json(fitted));
+    for (const std::string& begin : begins) {
+        int found = 0;
+        for (const auto& [key, value] : source.items()) {
+            if (key.starts_with(begin) && value.is_object()) {
+                merged[key] = value;
+                ++found;
+            }
+        }
+        if (found == 0) {
+            fail<UsageError>("--only: found \"{}\", and no key of the fitted profile begins with it", begin);
+        }
+    }
+    return parse_hardware_profile(merged.dump(), "the fitted profile");
+}
+
 // What can be known before minutes of measuring.
 void check_flags(const CalibrateFlags& flags) {
     if (flags.device != "cuda" && flags.device != "cpu") {
@@ -271,6 +294,9 @@ ExitCode run(const CalibrateFlags& flags, const Call& call) {
     }
     fit.profile.name = flags.name.empty() ? recorded.device : flags.name;
     fit.profile.measured = fmt::format("{}; {}", today(), flags.from.empty() ? machine_facts() : "from given traces");
+    if (!flags.only.empty()) {
+        fit.profile = with_only(flags.only, base_of(flags, recorded.device), fit.profile);
+    }
     write_text_file(flags.out, to_json(fit.profile));
     call.out << fmt::format("\nwrote {}\n", flags.out);
     finish(call.out);
@@ -295,6 +321,10 @@ ExitCode calibrate(const Call& call) {
     add("--base", flags.base, "NAME|FILE",
         "profile with the numbers that steps do not show (default: the known machine of the same name)");
     add("--name", flags.name, "TEXT", "what the profile calls the machine (default: the device's name)");
+    app.add_option("--only", flags.only,
+                   "write --base with those numbers replaced whose keys begin so (own_attention); all are fitted")
+        ->type_name("KEY...")
+        ->group("Calibration");
     const std::optional<ExitCode> end = parse_command_line(app, call.argc, call.argv, call.out, call.err);
     return end ? *end : run(flags, call);
 }

@@ -13,6 +13,7 @@ const CalibrationModel kTiny = {"tiny", 2, 128, 256, 2, 1, 512, false};
 const CalibrationModel kTinyWide = {"tiny-wide", 2, 256, 512, 2, 1, 512, false};
 
 constexpr const char* kLean = " --no-optimizer --offload host --hbm-pages ring";
+constexpr const char* kOwn = " --no-optimizer --offload host --hbm-pages ring --attention-kernels own";
 constexpr const char* kHosted = " --no-optimizer --offload host --hbm-pages ring --keep xo";
 
 }  // namespace
@@ -56,6 +57,14 @@ std::vector<CalibrationStep> calibration_steps(DeviceKind device) {
         {kWide, "long history, kept", 2,
          std::string("--context 128K --chunk 8K --window 64K --logit-tile 4K") + kHosted},
         {kWide, "deterministic", 3, std::string("--context 16K --chunk 4K --window 8K --deterministic") + kLean},
+        {kNarrow, "own kernels", 3, std::string("--context 64K --chunk 8K --window 32K") + kOwn},
+        {kNarrow, "own kernels, chunks of 2K", 3, std::string("--context 16K --chunk 2K --window 8K") + kOwn},
+        {kNarrow, "own kernels, deterministic", 3,
+         std::string("--context 16K --chunk 4K --window 8K --deterministic") + kOwn},
+        {kWide, "own kernels", 3, std::string("--context 64K --chunk 8K --window 32K") + kOwn},
+        {kWide, "own kernels, chunks of 2K", 3, std::string("--context 16K --chunk 2K --window 16K") + kOwn},
+        {kWide, "own kernels, deterministic", 3,
+         std::string("--context 16K --chunk 4K --window 8K --deterministic") + kOwn},
     };
 }
 

@@ -33,6 +33,12 @@ HardwareProfile other_machine() {
     profile.attention_forward_causal_flops = heads(400, 5e-6);
     profile.attention_backward_flops = heads(450, 7e-6);
     profile.attention_backward_causal_flops = heads(300, 9e-6);
+    profile.own_attention_forward_flops = heads(510, 2e-6);
+    profile.own_attention_forward_causal_flops = heads(410, 4e-6);
+    profile.own_attention_backward_flops = heads(460, 6e-6);
+    profile.own_attention_backward_causal_flops = heads(310, 8e-6);
+    profile.own_attention_backward_deterministic_flops = heads(210, 0.0);
+    profile.own_attention_backward_causal_deterministic_flops = heads(160, 0.0);
     // Chunks of one length: these have no price of a wave that could be found.
     profile.attention_backward_deterministic_flops = heads(200, 0.0);
     profile.attention_backward_causal_deterministic_flops = heads(150, 0.0);
@@ -119,6 +125,25 @@ TEST_CASE("a made-up machine's numbers are found in the simulated traces of the 
     expected.erase(both);
     fitted.erase(both);
     check_equal(fitted, expected, "profile");
+
+    // The base with our own kernels' rates alone.
+    for (const std::string& word :
+         {std::string("--out"), file("only.json"), std::string("--only"), std::string("own_attention")}) {
+        calibrate.push_back(word);
+    }
+    calibrate.erase(calibrate.begin() + 1, calibrate.begin() + 3);  // the first --out
+    const PlanCall only = call_plan(calibrate);
+    CAPTURE(only.err);
+    REQUIRE(only.code == 0);
+    const Json merged = read_json_file(file("only.json")), base = Json::parse(to_json(default_hardware()));
+    for (const auto& [key, value] : merged.items()) {
+        CAPTURE(key);
+        const bool own = key.starts_with("own_attention");
+        CHECK((own ? value == read_json_file(file("fitted.json"))[key] : value == base.at(key)));
+    }
+    calibrate.back() = "no_such_key";
+    calibrate[2] = file("never.json");
+    CHECK(call_plan(calibrate).code != 0);
 }
 
 TEST_CASE("what the host takes for a kernel is found from a step that waits for it, and none where nothing waits") {
