@@ -8,6 +8,8 @@
 Pairs of runs take turns in who goes first; the number is the median of the pairs' ratios. Rows:
   step      oomb-train, Qwen2.5-7B shape of 8 layers, 32K tokens, all pages on the host; with --profile every kernel and copy is recorded
             with its operation. Steps after the first.
+  pages     one step of SmolLM2's shape, 32K tokens in chunks of 2K, all pages on the host: thirty thousand short operations and three hundred
+            thousand copied pages in a second, and once with --api, which says how long each function of CUDA takes the host
   launches  200,000 kernels of some microseconds, as fast as the host launches them: alone, with CUPTI alone (bench/cupti_alone.cpp) and
             under oomb-profile run; timed by the program itself, from its second kernel to the end of the last.
 Fails when a median is above what it is held to: 1 % and 5 %. The page is made from the JSON.
@@ -25,8 +27,10 @@ from measure_steps import ROOT, gpu_state
 
 LAYERS, STEPS = 8, 4
 STEP = "--synthetic --device cuda --no-optimizer --context 32K --chunk 8K --window 32K --offload host --hbm-pages ring --keep none"
-MOST = {"step": 0.01, "launches": 0.05}
-TITLES = {"step": "training step", "launches": "launch-bound program"}
+# Of "pages": one step of many small operations and many pages.
+PAGES_STEP = "--synthetic --device cuda --no-optimizer --context 32K --chunk 2K --window 8K --offload host --hbm-pages ring --keep none"
+MOST = {"step": 0.01, "pages": 0.05, "launches": 0.05}
+TITLES = {"step": "training step", "pages": "step of many pages", "launches": "launch-bound program"}
 
 
 def run(*words):
@@ -45,6 +49,25 @@ def step_seconds(arguments, folder, how):
     return statistics.median(line["seconds"]["total"] for line in lines), profile
 
 
+def pages_seconds(arguments, folder, how):
+    metrics, profile = folder / "metrics.jsonl", folder / "x.profile"
+    metrics.unlink(missing_ok=True)
+    command = [arguments.bin / "oomb-train", *PAGES_STEP.split(), "--model", ROOT / "models/smollm2-135m.json", "--steps", 1, "--metrics", metrics]
+    run(*command, *(["--profile", profile] if how == "recorded" else []))
+    return json.loads(metrics.read_text().splitlines()[-1])["seconds"]["total"], profile
+
+
+def calls_of(arguments):
+    """The functions that take the host longest while the step of "pages" is recorded with --api: [name, calls, mean microseconds]."""
+    with tempfile.TemporaryDirectory() as name:
+        profile = Path(name) / "x.profile"
+        run(arguments.bin / "oomb-profile", "run", "--operations", "--api", "--out", profile, "--", arguments.bin / "oomb-train", *PAGES_STEP.split(),
+            "--model", ROOT / "models/smollm2-135m.json", "--steps", 1)
+        calls = json.loads(run(arguments.bin / "oomb-profile", "report", profile, "--json"))["calls"]
+    most = sorted(calls, key=lambda call: -call["total_ns"])[:8]
+    return [[call["name"], call["count"], call["total_ns"] / call["count"] / 1000] for call in most]
+
+
 def launch_seconds(arguments, folder, how):
     profile = folder / "x.profile"
     wrapper = {"alone": [], "CUPTI alone": ["env", f"CUDA_INJECTION64_PATH={arguments.bin.resolve() / 'libcupti_alone.so'}"],
@@ -53,7 +76,7 @@ def launch_seconds(arguments, folder, how):
 
 
 def measure(arguments, name):
-    ways, seconds_of = {"step": (("alone", "recorded"), step_seconds), "launches": (("alone", "CUPTI alone", "recorded"), launch_seconds)}[name]
+    ways, seconds_of = {"step": (("alone", "recorded"), step_seconds), "pages": (("alone", "recorded"), pages_seconds), "launches": (("alone", "CUPTI alone", "recorded"), launch_seconds)}[name]
     rounds = []
     for number in range(arguments.pairs):
         found = {}
@@ -69,7 +92,8 @@ def measure(arguments, name):
                               "kernels": sum(kernel["count"] for kernel in report["kernels"])}
         rounds.append(found)
         print(f"{name}: " + ", ".join(f"{found[how]:.4f} s {how}" for how in ways), flush=True)
-    return {"rounds": rounds, "overhead": {how: sorted(found["recorded"] / found[how] - 1 for found in rounds) for how in ways[:-1]}}
+    return {"rounds": rounds, "overhead": {how: sorted(found["recorded"] / found[how] - 1 for found in rounds) for how in ways[:-1]},
+            **({"calls": calls_of(arguments)} if name == "pages" else {})}
 
 
 def judged(ratios, most):
@@ -95,7 +119,14 @@ def page(result):
            "that does nothing but launch feels it in full; in a training step, whose host is ahead of the GPU, it is hidden.", ""] if "launches" in result["rows"] else []),
         f"- Command: `bench/profile_overhead.py`; {result['oomb']}.", f"- Machine: {'; '.join((result['gpu'] or 'not said').splitlines())}.", "",
         "| program | beside | rounds | without | recorded | overhead | held to | kernels | bytes of profile per kernel | dropped records |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", *rows]) + "\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |", *rows, *calls_lines(result["rows"].get("pages", {}).get("calls"))]) + "\n"
+
+
+def calls_lines(calls):
+    if not calls:
+        return []
+    return ["", "What takes the host's time in the step of many pages, recorded with `oomb-profile run --operations --api`:", "", "| function | calls | each |",
+            "| --- | --- | --- |", *(f"| {name} | {count:,} | {mean:.1f} us |" for name, count, mean in calls)]
 
 
 def main():
