@@ -69,8 +69,8 @@ double Clock::ready_at(const issue::IssuedOperation& issued) const {
     return ready;
 }
 
-Clock::Start Clock::start_of(const issue::IssuedOperation& issued, std::int64_t pages, double ready) {
-    const Submission submission = durations_.submission(issued.operation, pages);
+Clock::Start Clock::start_of(const issue::IssuedOperation& issued, std::int64_t runs, double ready) {
+    const Submission submission = durations_.submission(issued.operation, runs);
     const double free = lanes_[static_cast<std::size_t>(issued.operation.engine)].free;
     if (durations_.host() != Host::kFollowed) {
         return {std::max(ready, lists_known_) + submission.gap_seconds, ready - free};
@@ -107,7 +107,7 @@ void Clock::run(const issue::IssuedOperation& issued) {
     require(issued.ticket == lane.issued + 1, "clock: ticket {} after {}", issued.ticket, lane.issued);
     const double ready = ready_at(issued);
     const issue::Movement movement = issue::movement_of(issued, plan_);
-    auto [begin, waited] = start_of(issued, movement.pages, ready);
+    auto [begin, waited] = start_of(issued, movement.runs, ready);
     double seconds = seconds_of(issued, movement.bytes, begin);
     if (issued.operation.engine != Engine::kCompute && durations_.copy_turns().shared()) {
         const Span span = in_turns(lane, begin, seconds);

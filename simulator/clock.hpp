@@ -94,7 +94,7 @@ class Clock : public issue::IssuedSink {
     struct Start {
         double begin = 0.0, waited = 0.0;  // as in Ran
     };
-    Start start_of(const issue::IssuedOperation& issued, std::int64_t pages, double ready);
+    Start start_of(const issue::IssuedOperation& issued, std::int64_t runs, double ready);
     double seconds_of(const issue::IssuedOperation& issued, std::int64_t bytes, double begin) const;
     Span in_turns(Lane& lane, double begin, double seconds) const;
 

@@ -111,9 +111,9 @@ double Costs::compute_seconds(const schedule::Operation& operation) const {
     return std::max(seconds, parts.least_bytes * prices_[index_of(Part::kHbmCopyByte)]);
 }
 
-double Costs::submit_seconds(const schedule::Operation& operation, std::int64_t pages) const {
+double Costs::submit_seconds(const schedule::Operation& operation, std::int64_t runs) const {
     return operation.engine == Engine::kCompute ? submit_ * launches_of(operation)
-                                                : submit_ + submit_page_ * static_cast<double>(pages);
+                                                : submit_ + submit_page_ * static_cast<double>(runs);
 }
 
 double Costs::copy_seconds(Engine engine, std::int64_t bytes, bool both) const {

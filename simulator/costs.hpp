@@ -65,8 +65,8 @@ class Costs {
     // is busy too.
     double copy_seconds(schedule::Engine engine, std::int64_t bytes, bool both) const;
 
-    // Of the host, for each kernel of an operation, and for one that has none.
-    double submit_seconds(const schedule::Operation& operation, std::int64_t pages) const;
+    // Of the host, for each kernel of an operation, and for one that has none; and for each run of a copy's pages.
+    double submit_seconds(const schedule::Operation& operation, std::int64_t runs) const;
 
   private:
     TilePrice tile_price(TileKernel kernel, std::int64_t head_dim) const;

@@ -46,8 +46,8 @@ class Durations {
     // other copy engine is busy when it begins.
     virtual double seconds(const schedule::Operation& operation, std::int64_t bytes, bool both) = 0;
 
-    // `pages` is how many a copy moves.
-    virtual Submission submission(const schedule::Operation& /*operation*/, std::int64_t /*pages*/) { return {}; }
+    // `runs` of neighbouring pages are what a copy moves.
+    virtual Submission submission(const schedule::Operation& /*operation*/, std::int64_t /*runs*/) { return {}; }
     virtual Host host() const { return Host::kAhead; }
     virtual CopyTurns copy_turns() const { return {}; }
 };
@@ -63,8 +63,8 @@ class ProfileDurations : public Durations {
     }
 
     // The host's work for the operation before: the first one begins at once.
-    Submission submission(const schedule::Operation& operation, std::int64_t pages) override {
-        return {.host_seconds = std::exchange(before_, costs_.submit_seconds(operation, pages))};
+    Submission submission(const schedule::Operation& operation, std::int64_t runs) override {
+        return {.host_seconds = std::exchange(before_, costs_.submit_seconds(operation, runs))};
     }
     Host host() const override { return Host::kFollowed; }
 

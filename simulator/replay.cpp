@@ -161,7 +161,7 @@ double RecordedDurations::copy_seconds(const Operation& operation, std::int64_t 
     return instead->at(amount);
 }
 
-Submission RecordedDurations::submission(const Operation& operation, std::int64_t /*pages*/) {
+Submission RecordedDurations::submission(const Operation& operation, std::int64_t /*runs*/) {
     const RecordedOperation* recorded = find(operation);
     if (recorded != nullptr && recorded->engine == operation.engine && same_work(recorded->work, work_of(operation))) {
         return recorded->submission;

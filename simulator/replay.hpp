@@ -37,7 +37,7 @@ class RecordedDurations : public Durations {
 
     // FileError where neither recording nor stand-in knows anything like it.
     double seconds(const schedule::Operation& operation, std::int64_t bytes, bool both) override;
-    Submission submission(const schedule::Operation& operation, std::int64_t pages) override;
+    Submission submission(const schedule::Operation& operation, std::int64_t runs) override;
     Host host() const override { return host_; }
     CopyTurns copy_turns() const override { return changes_.copy_turns; }
 

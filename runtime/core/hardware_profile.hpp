@@ -33,7 +33,7 @@
 //   launch            {"microseconds": number}, what a kernel takes beside its work: the gap before it, ramp and tail
 //   copy_start        {"microseconds": number}, the same of an operation that copies between the tiers
 //   submit            {"microseconds": number}, what the host takes to hand a kernel, or a copy, to the GPU
-//   submit_page       {"microseconds": number}, and for each page of the copy
+//   submit_page       {"microseconds": number}, and for each run of neighbouring pages of the copy
 // GB are 10^9 bytes, TFLOP/s 10^12 operations per second.
 
 #include <array>

@@ -9,6 +9,9 @@ namespace oomb::issue {
 struct Movement {
     std::int64_t bytes = 0;
     std::int64_t pages = 0;
+    // Of pages that follow one another. Within a chunk they are mostly neighbours on both sides, so that a run is one
+    // copy of keys and one of values for each chunk.
+    std::int64_t runs = 0;
 };
 
 // Zero for operations of other engines than the two that copy. Page copies count the pages that travel, not those that

@@ -6,6 +6,16 @@
 
 namespace oomb::paging {
 
+namespace {
+
+// The frame that is given back last is taken first: the last page goes first, so that pages which are born where these
+// died lie in ascending frames, as many at a time as these were.
+std::int64_t in_order(PageUse use, const PageSet& pages, std::int64_t i) {
+    return use == PageUse::kRelease ? pages.count - 1 - i : i;
+}
+
+}  // namespace
+
 void Grant::clear() {
     frames.clear();
     first_touch.clear();
@@ -67,17 +77,23 @@ void Residency::request(PageUse use, const PageSet& pages, Grant& grant) {
     grant.page_class = shape_.page_class;
     grant.tier = tier_of(pages);
     // Pages already in HBM are marked first, so that making room for the others can't evict them.
+    bool missing = false;
     for (std::int64_t i = 0; use != PageUse::kRelease && i < pages.count; ++i) {
-        touch(index_of(pages, i));
+        const std::int64_t index = index_of(pages, i);
+        touch(index);
+        missing = missing || pages_[index].hbm_frame < 0;
+    }
+    if (missing && grant.tier == Tier::kHbm && use != PageUse::kWriteBack) {
+        find_frames(use, pages);
     }
     for (std::int64_t i = 0; i < pages.count; ++i) {
-        const std::int64_t index = index_of(pages, i);
+        const std::int64_t index = index_of(pages, in_order(use, pages, i));
         Page& page = pages_[index];
         const bool may_be_missing =
             use == PageUse::kBirth || use == PageUse::kAccumulate || use == PageUse::kFetchIfAlive;
         if (!page.alive && !may_be_missing) {
-            fail<InternalError>("{} page {} of layer {} does not exist", name_of(shape_.page_class), pages.page(i),
-                                pages.layer);
+            fail<InternalError>("{} page {} of layer {} does not exist", name_of(shape_.page_class),
+                                pages.page(in_order(use, pages, i)), pages.layer);
         }
         if (page.alive && use == PageUse::kBirth) {
             fail<InternalError>("{} page {} of layer {} is born twice", name_of(shape_.page_class), pages.page(i),
@@ -104,6 +120,29 @@ void Residency::request(PageUse use, const PageSet& pages, Grant& grant) {
                 release(index, grant);
                 break;
         }
+    }
+}
+
+// All at once, so that they can be put in order; which ones they are does not depend on it.
+void Residency::find_frames(PageUse use, const PageSet& pages) {
+    const bool births = use == PageUse::kBirth || use == PageUse::kAccumulate;
+    found_.clear();
+    next_found_ = 0;
+    try {
+        for (std::int64_t i = 0; i < pages.count; ++i) {
+            const Page& page = pages_[index_of(pages, i)];
+            if (page.hbm_frame < 0 && (page.alive || births)) {
+                found_.push_back(hbm_.has_free() ? hbm_.take() : evict());
+            }
+        }
+    } catch (const Error&) {
+        for (const std::int32_t frame : found_) {
+            hbm_.give_back(frame);
+        }
+        throw;
+    }
+    if (!std::is_sorted(found_.begin(), found_.end())) {
+        std::sort(found_.begin(), found_.end());
     }
 }
 
@@ -173,7 +212,7 @@ void Residency::release(std::int64_t index, Grant& grant) {
 }
 
 std::int32_t Residency::take_hbm_frame(std::int64_t index) {
-    const std::int32_t frame = hbm_.has_free() ? hbm_.take() : evict();
+    const std::int32_t frame = found_.at(next_found_++);
     pages_[index].hbm_frame = frame;
     page_in_[frame] = index;
     touch(index);
@@ -279,7 +318,7 @@ void Residency::empty_cache() {
 
 void Residency::settle(bool born, const PageSet& pages) {
     for (std::int64_t i = 0; i < pages.count; ++i) {
-        const std::int64_t index = index_of(pages, i);
+        const std::int64_t index = index_of(pages, in_order(born ? PageUse::kBirth : PageUse::kRelease, pages, i));
         Page& page = pages_[index];
         const bool in_hbm = lives_in_hbm(index);
         require(page.alive != born && (in_hbm || page.hbm_frame < 0), "{} page {}: cannot be settled",

@@ -67,7 +67,9 @@ class Residency {
     // Frames of a request's pages stay valid until a later request evicts or releases them; the hazard tracker orders
     // the next user of a frame after the earlier ones. Throws InternalError when the schedule breaks a rule: reads a
     // page that does not exist, births one twice, asks for more frames than there are beside those of pages that only
-    // HBM holds, which make no room until they are written back.
+    // HBM holds, which make no room until they are written back. Pages get the frames that are free or make room in
+    // ascending order, as many as they are: neighbours in the text become neighbours in memory, which travel in one
+    // copy.
     Grant request(PageUse use, const PageSet& pages);
     // The same, into a grant whose memory is used again.
     void request(PageUse use, const PageSet& pages, Grant& grant);
@@ -91,7 +93,7 @@ class Residency {
     const FramePool& pool(Tier tier) const { return tier == Tier::kHbm ? hbm_ : host_; }
     std::int64_t alive_pages() const { return alive_; }
     // Host bytes of its tables, none of which grows: kPageRecord_bytes and kFrameStateRecord_bytes. What an order by
-    // next uses takes besides is not counted.
+    // next uses takes besides is not counted, nor are the frames of one request.
     std::int64_t table_bytes() const;
 
   private:
@@ -110,6 +112,7 @@ class Residency {
     void bring(std::int64_t index, Grant& grant);
     void write_back(std::int64_t index, Grant& grant);
     void release(std::int64_t index, Grant& grant);
+    void find_frames(PageUse use, const PageSet& pages);
     std::int32_t take_hbm_frame(std::int64_t index);
     std::int32_t evict();
     void touch(std::int64_t index);
@@ -133,6 +136,8 @@ class Residency {
     std::uint64_t cache_used_ = 0;
     std::vector<std::uint64_t> last_request_;  // HBM frame -> request that used it last
     std::int64_t alive_ = 0;
+    std::vector<std::int32_t> found_;       // ascending HBM frames for the pages of the present request that have none
+    std::size_t next_found_ = 0;            // the first of them that has no page yet
     std::vector<Victim> victims_;           // with next_uses_: a heap of what the present request may evict
     std::uint64_t victims_of_request_ = 0;  // the request that it is of
 

@@ -100,6 +100,20 @@ TEST_CASE("a request never evicts its own pages, also those it names later") {
                          doctest::Contains("more than the 3 HBM frames"), InternalError);
 }
 
+TEST_CASE("pages of a request get its frames in ascending order: neighbours travel together") {
+    Residency residency(shape_of(4, 8));
+    birth(residency, pages(0, 4));
+    residency.request(PageUse::kRead, pages({1, 0}));  // make room last
+    birth(residency, pages(4, 2));                     // in frames 2 and 3
+    residency.request(PageUse::kRead, pages({5, 4}));
+    const Grant grant = residency.request(PageUse::kRead, pages(2, 2));  // frame 1 has been left alone longer than 0
+    CHECK(grant.frames == Frames{0, 1});
+    REQUIRE(grant.to_hbm.size() == 2);
+    CHECK(grant.to_hbm[0].host_frame == 2);
+    CHECK(grant.to_hbm[1].host_frame == 3);
+    CHECK(residency.request(PageUse::kRead, pages({1, 0})).frames == Frames{2, 3});  // those of 5 and 4 again
+}
+
 TEST_CASE("a page that only HBM holds makes no room until it is written back") {
     Residency residency(shape_of(3, 8));
     birth(residency, pages(0, 3));
@@ -135,7 +149,7 @@ TEST_CASE("fetch leaves pages alone that do not exist") {
     birth(residency, pages(1, 1));
     birth(residency, pages(4, 2));  // page 1 left, page 4 is the oldest
     const Grant grant = residency.request(PageUse::kFetchIfAlive, pages(0, 3));
-    CHECK(grant.frames == Frames{-1, 1, -1});
+    CHECK(grant.frames == Frames{-1, 0, -1});
     REQUIRE(grant.to_hbm.size() == 1);
     CHECK(grant.to_hbm[0].host_frame == 0);
     CHECK(residency.alive_pages() == 3);
@@ -222,7 +236,7 @@ TEST_CASE("release frees the frames of both tiers, and the page may be born agai
     residency.request(PageUse::kBirth, pages(2, 1, 1));  // page 0 of layer 0 left HBM
     const Grant gone = residency.request(PageUse::kRelease, pages(0, 2));
     CHECK(gone.freed_hbm == Frames{1});
-    CHECK(gone.freed_host == Frames{0, 1});
+    CHECK(gone.freed_host == Frames{1, 0});  // the last page first
     CHECK(gone.frames.empty());
     CHECK(residency.alive_pages() == 1);
     CHECK(residency.pool(Tier::kHbm).in_use() == 1);
@@ -282,7 +296,7 @@ TEST_CASE("without a cache, pages are born and used in their home") {
     CHECK(read.tier == Tier::kHost);
     CHECK(read.frames == Frames{1});
     CHECK_FALSE(moves(read));
-    CHECK(on_host.request(PageUse::kRelease, pages(0, 2)).freed_host == Frames{0, 1});
+    CHECK(on_host.request(PageUse::kRelease, pages(0, 2)).freed_host == Frames{1, 0});
 
     shape = shape_of(3, 3, 3);  // (page 0, layer 0), (0, 1), (1, 0) at home in HBM
     shape.cached_in_hbm = false;
@@ -294,7 +308,7 @@ TEST_CASE("without a cache, pages are born and used in their home") {
     CHECK(both.request(PageUse::kRead, pages(1, 1)).frames == Frames{1});
     CHECK_THROWS_WITH_AS(both.request(PageUse::kRead, pages(0, 3)), doctest::Contains("some at home in HBM"),
                          InternalError);
-    CHECK(both.request(PageUse::kRelease, pages(0, 2)).freed_hbm == Frames{0, 1});
+    CHECK(both.request(PageUse::kRelease, pages(0, 2)).freed_hbm == Frames{1, 0});
     CHECK(both.request(PageUse::kRelease, pages(2, 1)).freed_host == Frames{0});
 }
 

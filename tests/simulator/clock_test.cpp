@@ -125,7 +125,7 @@ TEST_CASE("a copy engine shared with another program, in turns, by hand") {
         double seconds(const schedule::Operation& operation, std::int64_t bytes, bool /*both*/) override {
             return operation.engine == Engine::kCompute ? 10.0 : static_cast<double>(bytes);
         }
-        simulator::Submission submission(const schedule::Operation& /*operation*/, std::int64_t /*pages*/) override {
+        simulator::Submission submission(const schedule::Operation& /*operation*/, std::int64_t /*runs*/) override {
             return {};
         }
         simulator::CopyTurns copy_turns() const override { return {2.5, 4.0}; }

@@ -40,7 +40,7 @@ class NoisyDurations : public simulator::Durations {
     double seconds(const schedule::Operation& operation, std::int64_t /*bytes*/, bool /*both*/) override {
         return 1e-6 * static_cast<double>(1 + mixed(operation) % 16);
     }
-    simulator::Submission submission(const schedule::Operation& operation, std::int64_t /*pages*/) override {
+    simulator::Submission submission(const schedule::Operation& operation, std::int64_t /*runs*/) override {
         return {.gap_seconds = 1e-6 * static_cast<double>(mixed(operation) / 64 % 4)};
     }
     simulator::Host host() const override { return host_; }
@@ -110,7 +110,7 @@ TEST_CASE("a host that is behind is followed") {
     class SlowHost : public NoisyDurations {
       public:
         SlowHost() : NoisyDurations(simulator::Host::kFollowed) {}
-        simulator::Submission submission(const schedule::Operation& operation, std::int64_t /*pages*/) override {
+        simulator::Submission submission(const schedule::Operation& operation, std::int64_t /*runs*/) override {
             return {.host_seconds = 1e-6 * static_cast<double>(30 + pack(operation.id) % 40)};
         }
     };
