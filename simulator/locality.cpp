@@ -34,6 +34,7 @@ class WeightedDraw {
         for (std::size_t node = leaves_ - 1; node > 0; --node) {
             sums_[node] = sums_[2 * node] + sums_[2 * node + 1];
         }
+        all_ = sums_;
         taken_.clear();
     }
 
@@ -51,31 +52,32 @@ class WeightedDraw {
         return node - leaves_;
     }
 
+    // Sums are made anew, never subtracted from: what is left once the heavy ones are gone is exact.
     void take_item(std::size_t item) {
-        taken_.emplace_back(item, sums_[item + leaves_]);
-        set(item, 0.0);
+        std::size_t node = item + leaves_;
+        taken_.push_back(node);
+        sums_[node] = 0.0;
+        for (double sum = 0.0; node > 1; sums_[node] = sum) {
+            sum += sums_[node ^ 1];
+            node /= 2;
+        }
     }
 
+    // A sum that differs has a part that does, down to an item that was taken: above one that is right again all are,
+    // or will be.
     void put_all_back() {
-        for (const auto& [item, weight] : taken_) {
-            set(item, weight);
+        for (std::size_t node : taken_) {
+            for (; node > 0 && sums_[node] != all_[node]; node /= 2) {
+                sums_[node] = all_[node];
+            }
         }
         taken_.clear();
     }
 
   private:
-    // Sums are made anew, never subtracted from: what is left once the heavy ones are gone is exact.
-    void set(std::size_t item, double weight) {
-        std::size_t node = item + leaves_;
-        sums_[node] = weight;
-        while (node /= 2) {
-            sums_[node] = sums_[2 * node] + sums_[2 * node + 1];
-        }
-    }
-
     std::size_t leaves_ = 1;
-    std::vector<double> sums_{0.0, 0.0};
-    std::vector<std::pair<std::size_t, double>> taken_;
+    std::vector<double> sums_{0.0, 0.0}, all_{0.0, 0.0};  // of what is left, and with nothing taken
+    std::vector<std::size_t> taken_;                      // leaves
 };
 
 class ModelledLists : public issue::PageListSource {

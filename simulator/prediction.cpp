@@ -74,6 +74,11 @@ std::optional<double> Prediction::hidden_copy_share() const {
     return busy > 0 ? std::optional(std::clamp(1 - exposed_copy_seconds / busy, 0.0, 1.0)) : std::nullopt;
 }
 
+double Prediction::host_wait_seconds() const {
+    const double lanes = std::accumulate(phase_seconds.begin(), phase_seconds.end(), 0.0);
+    return lanes - of(Engine::kCompute).seconds - exposed_copy_seconds - list_wait_seconds;
+}
+
 std::optional<double> Prediction::flop_utilisation() const {
     return peak_flops && lists.empty() ? std::optional(model_flops / seconds / *peak_flops) : std::nullopt;
 }
@@ -226,13 +231,6 @@ Prediction simulate(const schedule::Plan& asked, const HardwareProfile& profile,
     return prediction;
 }
 
-bool host_holds_up(const Prediction& prediction) {
-    const double lanes = std::accumulate(prediction.phase_seconds.begin(), prediction.phase_seconds.end(), 0.0) -
-                         prediction.of(Engine::kCompute).seconds - prediction.exposed_copy_seconds -
-                         prediction.list_wait_seconds;
-    return lanes > LayerSample::kMostHostShare * prediction.seconds;
-}
-
 // Until the norm of the gradients.
 Prediction simulate_sample(const schedule::Plan& asked, const HardwareProfile& profile, const ListSource& lists) {
     const schedule::Plan plan = with_room_for_modelled_lists(asked, lists);
@@ -279,21 +277,33 @@ Prediction simulate_shortened(const schedule::Plan& plan, const HardwareProfile&
     return simulate(plan, profile, {.sequences = 1, .shortened = true}, nullptr, left_out);
 }
 
-Prediction simulate_gradients(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists) {
+std::optional<Prediction> sample_gradients(const schedule::Plan& plan, const HardwareProfile& profile,
+                                           const ListSource& lists) {
+    const bool samples = lists.recorded == nullptr && can_sample(schedule::StepShape(plan.model, plan.run));
+    return samples ? std::optional(simulate_sample(plan, profile, lists)) : std::nullopt;
+}
+
+bool host_holds_up(const Prediction& sample) {
+    return sample.host_wait_seconds() > LayerSample::kMostHostShare * sample.seconds;
+}
+
+Prediction walk_gradients(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists) {
     const schedule::StepShape step(plan.model, plan.run);
     if (!step.selects()) {
         return simulate(schedule::in_larger_pages(plan, largest_page(plan)), profile,
                         {.shortened = true, .until = Until::kNorm});
     }
     if (lists.recorded == nullptr && can_sample(step)) {
-        if (Prediction sampled = simulate_sample(plan, profile, lists); !host_holds_up(sampled)) {
-            return sampled;
-        }
         if (const auto reason = why_too_long(plan, Layers::kAll)) {
             fail<UnsupportedError>("compute waits for the host, so all layers count: {}", *reason);
         }
     }
     return simulate(plan, profile, {.lists = lists, .until = Until::kNorm});
+}
+
+Prediction simulate_gradients(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists) {
+    std::optional<Prediction> sample = sample_gradients(plan, profile, lists);
+    return sample && !host_holds_up(*sample) ? *std::move(sample) : walk_gradients(plan, profile, lists);
 }
 
 Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwareProfile& profile,

@@ -55,6 +55,8 @@ struct Prediction {
     double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
     // 1 - exposed / busy, busy of both copy engines added, within [0, 1]; nothing when nothing was copied.
     std::optional<double> hidden_copy_share() const;
+    // Compute waited for the host, beyond what it waited for copies and lists.
+    double host_wait_seconds() const;
     // Nothing with lists, of which model_flops knows nothing: it counts dense attention.
     std::optional<double> flop_utilisation() const;
 };
@@ -92,6 +94,14 @@ Prediction simulate_in_larger_pages(const schedule::Plan& plan, const HardwarePr
 // (OptimizerShards::ring_slots), for their states come into these beside the last backward; the second on nothing else.
 // So who simulates many settings does each part of them once.
 Prediction simulate_gradients(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists = {});
+
+// The two ways to them, for who can do with less than all layers. From four layers: nothing where the layers are not
+// alike or the lists recorded; it is no prediction where the host holds it up. And without leaving layers out for
+// that: UnsupportedError as above.
+std::optional<Prediction> sample_gradients(const schedule::Plan& plan, const HardwareProfile& profile,
+                                           const ListSource& lists);
+bool host_holds_up(const Prediction& sample);
+Prediction walk_gradients(const schedule::Plan& plan, const HardwareProfile& profile, const ListSource& lists);
 
 // The optimizer's phase by itself. It is the least that it adds to a step, for of it only the fetches of the first
 // shards run earlier, and here they are done.

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "runtime/core/error.hpp"
 #include "simulator/cuts.hpp"
@@ -64,19 +65,42 @@ std::optional<Setting> Search::best(std::int64_t gpu_memory_bytes, std::int64_t 
 void Search::downhill(const RunConfiguration& start, std::size_t most_per_cut) {
     std::set<CutTokens> seen{cut_of(start)};
     visit(start, most_per_cut);
-    for (std::optional<RunConfiguration> smaller = halved_cut(freedom_, start); !best_ && smaller;
+    for (std::optional<RunConfiguration> smaller = halved_cut(freedom_, start); leader() == nullptr && smaller;
          smaller = halved_cut(freedom_, *smaller)) {
         seen.insert(cut_of(*smaller));
         visit(*smaller, most_per_cut);
     }
-    for (bool better = best_.has_value(); better;) {
+    for (bool better = leader() != nullptr; better;) {
         better = false;
-        const RunConfiguration from = best_->run;
+        const RunConfiguration from = leader()->run;
         for (const RunConfiguration& next : neighbouring_cuts(freedom_, from)) {
             if (!better && seen.insert(cut_of(next)).second) {
                 visit(next, most_per_cut);
-                better = cut_of(best_->run) != cut_of(from);
+                better = cut_of(leader()->run) != cut_of(from);
             }
+        }
+        if (!better) {
+            settle();
+            better = cut_of(best_->run) != cut_of(from);
+        }
+    }
+}
+
+// The best so far, or what could be the fastest of those that wait for one to be compared with.
+const Setting* Search::leader() const {
+    const auto first = std::min_element(waiting_.begin(), waiting_.end(),
+                                        [](const auto& a, const auto& b) { return a.least_seconds < b.least_seconds; });
+    return best_ ? &*best_ : first != waiting_.end() ? &first->setting : nullptr;
+}
+
+// Those that wait are compared, the most promising one first.
+void Search::settle() {
+    std::vector<Candidate> waiting = std::exchange(waiting_, {});
+    std::stable_sort(waiting.begin(), waiting.end(),
+                     [](const auto& a, const auto& b) { return a.least_seconds < b.least_seconds; });
+    for (Candidate& one : waiting) {
+        if (!best_ || !gives_up()) {
+            walk_if_it_can_win(std::move(one));
         }
     }
 }
@@ -92,11 +116,11 @@ void Search::visit(const RunConfiguration& run, std::size_t most) {
         return;
     }
     ++cuts_;
-    const std::size_t before = simulated_.size();
+    const std::size_t before = tried_.size();
     std::vector<Candidate> candidates = candidates_of(cut);
     const bool selects = schedule::StepShape(model_, cut.lean()).selects();  // else a thread takes longer to begin
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-        const std::size_t left = most - (simulated_.size() - before);
+        const std::size_t left = most - (tried_.size() - before);
         if (left == 0) {
             break;
         }
@@ -114,12 +138,17 @@ bool Search::gives_up() const {
 
 // The next ones from `first` on, `most` of them, that can be faster than the best.
 void Search::simulate_together(const std::vector<Candidate>& candidates, std::size_t first, std::size_t most) {
-    std::vector<const schedule::Plan*> plans;
+    SettingTimes::Plans plans;
     for (std::size_t i = first; i < std::min(first + most, candidates.size()); ++i) {
-        if (!cannot_win(candidates[i])) {
+        if (!cannot_win(candidates[i].least_seconds)) {
             plans.push_back(&candidates[i].setting.plan);
         }
     }
+    times_.sample(plans);
+    if (!best_) {
+        return;
+    }
+    std::erase_if(plans, [&](const schedule::Plan* plan) { return cannot_win(times_.least_seconds_of(*plan)); });
     times_.simulate(plans);
     report();
 }
@@ -168,13 +197,31 @@ std::optional<Setting> Search::next_choice() {
         const RunConfiguration& run = one.setting.run;
         if (tried < kScouted && (run.keep != best_->run.keep || holds(run) != holds(best_->run))) {
             ++tried;
-            one.setting.seconds = times_.seconds_of(one.setting.plan);
-            if (!next || one.setting.seconds < next->seconds) {
-                next = std::move(one.setting);
-            }
+            take_if_faster(one.setting, next);
         }
     }
     return next;
+}
+
+std::optional<Setting> Search::next_cut() {
+    std::optional<Setting> next;
+    for (Setting& one : tried_) {
+        const RunConfiguration &run = one.run, &best = best_->run;
+        if (run.chunk_tokens != best.chunk_tokens || run.window_tokens != best.window_tokens) {
+            take_if_faster(one, next);
+        }
+    }
+    return next;
+}
+
+void Search::take_if_faster(Setting& one, std::optional<Setting>& fastest) {
+    if (fastest && times_.least_seconds_of(one.plan) >= fastest->seconds) {
+        return;
+    }
+    one.seconds = times_.seconds_of(one.plan);
+    if (!fastest || one.seconds < fastest->seconds) {
+        fastest = one;
+    }
 }
 
 std::optional<Search::Candidate> Search::candidate(CutSettings& cut, const RunConfiguration& run) {
@@ -187,8 +234,8 @@ std::optional<Search::Candidate> Search::candidate(CutSettings& cut, const RunCo
     return found;
 }
 
-bool Search::cannot_win(const Candidate& candidate) const {
-    return best_ && candidate.least_seconds >= best_->seconds * (1 - kEqualTimes);
+bool Search::cannot_win(double least_seconds) const {
+    return best_ && least_seconds >= best_->seconds * (1 - kEqualTimes);
 }
 
 void Search::report() const {
@@ -199,13 +246,27 @@ void Search::report() const {
 
 // True: it is the best now.
 bool Search::try_candidate(Candidate candidate) {
-    if (cannot_win(candidate)) {
+    if (cannot_win(candidate.least_seconds)) {
         return false;
     }
     report();
+    tried_.push_back(candidate.setting);
+    candidate.least_seconds = std::max(candidate.least_seconds, times_.least_seconds_of(candidate.setting.plan));
+    if (!best_ && !times_.knows(candidate.setting.plan)) {
+        waiting_.push_back(std::move(candidate));
+        return false;
+    }
+    const bool is_best = walk_if_it_can_win(std::move(candidate));
+    settle();
+    return is_best;
+}
+
+bool Search::walk_if_it_can_win(Candidate candidate) {
+    if (cannot_win(candidate.least_seconds)) {
+        return false;
+    }
     candidate.setting.seconds = times_.seconds_of(candidate.setting.plan);
-    simulated_.push_back(candidate.setting);
-    if (best_ && candidate.setting.seconds >= best_->seconds * (1 - kEqualTimes)) {
+    if (cannot_win(candidate.setting.seconds)) {
         return false;
     }
     best_ = std::move(candidate.setting);
@@ -256,8 +317,12 @@ void Search::free_hbm() {
     if (!shortfalls(freed.plan).empty()) {
         return;
     }
+    const double most = best_->seconds * (1 + kEqualTimes);
+    if (times_.least_seconds_of(freed.plan) > most) {
+        return;
+    }
     freed.seconds = times_.seconds_of(freed.plan);
-    if (freed.seconds <= best_->seconds * (1 + kEqualTimes)) {
+    if (freed.seconds <= most) {
         best_ = std::move(freed);
     }
 }

@@ -32,7 +32,8 @@ inline constexpr double kEqualTimes = 1e-3;
 // faster than the best so far, because the compute engine alone takes longer, is left out (ComputeBound); the others
 // are simulated in larger pages. The way to the best cut is found with the two settings of each that have the lowest
 // bounds, and all are looked at from there on; where steps have lists, which take long to simulate, with one of each,
-// and of the best cut the eight with the lowest bounds. Deterministic.
+// and of the best cut the eight with the lowest bounds. Of a step with lists a sample of its layers comes first: where
+// compute waits for the host it is walked through only if it could still win (SettingTimes). Deterministic.
 class Search {
   public:
     // `progress` is told the number of cuts and of simulated settings so far. Top-K: lists come from the model of
@@ -49,6 +50,9 @@ class Search {
     // round: of those the two with the lowest bounds are simulated. Nothing where none fits, or nothing is free.
     std::optional<Setting> next_choice();
 
+    // The fastest of those with another chunk or window that could be the fastest when their turn came.
+    std::optional<Setting> next_cut();
+
     // predict_step() of plans that differ from what was asked as settings do, from what the search has simulated where
     // it has; of the others each on a core of its own.
     std::vector<Prediction> predictions_of(const std::vector<const schedule::Plan*>& plans);
@@ -56,9 +60,6 @@ class Search {
     // Compute waits for the host in so many settings, whose steps then take long to simulate, that no further cuts are
     // looked at.
     bool gives_up() const;
-
-    // Every setting that could be the fastest when its turn came.
-    const std::vector<Setting>& simulated() const { return simulated_; }
 
   private:
     struct Candidate {
@@ -75,8 +76,12 @@ class Search {
     void free_hbm();
     std::optional<Candidate> candidate(CutSettings& cut, const RunConfiguration& run);
     bool try_candidate(Candidate candidate);
+    bool walk_if_it_can_win(Candidate candidate);
+    void settle();
+    const Setting* leader() const;
     void simulate_together(const std::vector<Candidate>& candidates, std::size_t first, std::size_t most);
-    bool cannot_win(const Candidate& candidate) const;
+    void take_if_faster(Setting& one, std::optional<Setting>& fastest);
+    bool cannot_win(double least_seconds) const;
 
     const ModelShape& model_;
     const RunConfiguration asked_;
@@ -86,7 +91,9 @@ class Search {
     SettingTimes times_;
     ComputeBound bound_;
     std::optional<Setting> best_;
-    std::vector<Setting> simulated_;
+    // As long as there is no best: settings of steps that would have to be walked through in all their layers.
+    std::vector<Candidate> waiting_;
+    std::vector<Setting> tried_;  // could be the fastest when their turn came
     std::int64_t cuts_ = 0;
 };
 

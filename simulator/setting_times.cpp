@@ -25,16 +25,17 @@ SettingTimes::Key SettingTimes::key_of(const schedule::Plan& plan) {
             plan.run.offload};
 }
 
-const Prediction& SettingTimes::gradients_of(const schedule::Plan& plan) {
-    const auto found = gradients_.find(key_of(plan));
-    return found != gradients_.end() ? found->second : keep(plan, simulate_gradients(plan, profile_, lists_));
+SettingTimes::Gradients SettingTimes::sampled(const schedule::Plan& plan) const {
+    if (std::optional<Prediction> sample = sample_gradients(plan, profile_, lists_)) {
+        const bool counts = !host_holds_up(*sample);
+        return {*std::move(sample), counts};
+    }
+    return {walk_gradients(plan, profile_, lists_), true};
 }
 
-const Prediction& SettingTimes::keep(const schedule::Plan& plan, Prediction gradients) {
-    if (!gradients.sampled && can_sample(schedule::StepShape(plan.model, plan.run))) {
-        walked_page_uses_ += simulator::walked_page_uses(plan, Layers::kAll);
-    }
-    return gradients_.emplace(key_of(plan), std::move(gradients)).first->second;
+const Prediction& SettingTimes::gradients_of(const schedule::Plan& plan) {
+    simulate({&plan});
+    return gradients_.at(key_of(plan)).prediction;
 }
 
 const SettingTimes::Optimizer& SettingTimes::optimizer_of(const schedule::Plan& plan) {
@@ -56,20 +57,48 @@ Prediction SettingTimes::prediction_of(const schedule::Plan& plan) {
     return whole;
 }
 
-void SettingTimes::simulate(const std::vector<const schedule::Plan*>& plans) {
+double SettingTimes::least_seconds_of(const schedule::Plan& plan) {
+    sample({&plan});
+    const auto& [gradients, counts] = gradients_.at(key_of(plan));
+    const double least =
+        counts ? gradients.seconds : (1 - kMostTooLong) * (gradients.seconds - gradients.host_wait_seconds());
+    return least + optimizer_of(plan).update.seconds;
+}
+
+// Of those whose key is `wanted`.
+template <class Wanted, class Make>
+void SettingTimes::make_together(const Plans& plans, const Wanted& wanted, const Make& make) {
     std::map<Key, const schedule::Plan*> unknown;
     for (const schedule::Plan* plan : plans) {
-        if (!gradients_.contains(key_of(*plan))) {
-            unknown.emplace(key_of(*plan), plan);
+        if (const Key key = key_of(*plan); wanted(key)) {
+            unknown.emplace(key, plan);
         }
     }
     const std::vector<std::pair<Key, const schedule::Plan*>> list(unknown.begin(), unknown.end());
-    std::vector<Prediction> found(list.size());
-    for_each_in_parallel(list.size(),
-                         [&](std::size_t i) { found[i] = simulate_gradients(*list[i].second, profile_, lists_); });
+    std::vector<Gradients> found(list.size());
+    for_each_in_parallel(list.size(), [&](std::size_t i) { found[i] = make(*list[i].second); });
     for (std::size_t i = 0; i < list.size(); ++i) {
-        keep(*list[i].second, std::move(found[i]));
+        const schedule::Plan& plan = *list[i].second;
+        if (!found[i].prediction.sampled && can_sample(schedule::StepShape(plan.model, plan.run))) {
+            walked_page_uses_ += simulator::walked_page_uses(plan, Layers::kAll);
+        }
+        gradients_.insert_or_assign(list[i].first, std::move(found[i]));
     }
+}
+
+void SettingTimes::sample(const Plans& plans) {
+    make_together(
+        plans, [&](const Key& key) { return !gradients_.contains(key); },
+        [&](const schedule::Plan& plan) { return sampled(plan); });
+}
+
+void SettingTimes::simulate(const Plans& plans) {
+    sample(plans);
+    make_together(
+        plans, [&](const Key& key) { return !gradients_.at(key).counts; },
+        [&](const schedule::Plan& plan) {
+            return Gradients{walk_gradients(plan, profile_, lists_), true};
+        });
 }
 
 }  // namespace oomb::simulator

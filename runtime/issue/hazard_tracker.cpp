@@ -89,6 +89,27 @@ void HazardTracker::frame(Tier tier, PageClass page_class, std::int32_t frame, A
     access(frames_[static_cast<int>(tier)][static_cast<int>(page_class)].at(frame), how);
 }
 
+// Most of what is read is pages, many at a time.
+void HazardTracker::frames(Tier tier, PageClass page_class, const std::vector<std::int32_t>& frames, Access how) {
+    std::vector<AccessRecord>& records = frames_[static_cast<int>(tier)][static_cast<int>(page_class)];
+    if (how == Access::kWrite) {
+        for (const std::int32_t frame : frames) {
+            access(records.at(frame), how);
+        }
+        return;
+    }
+    const auto self = static_cast<std::size_t>(engine_);
+    const Ticket mine = issued_[self];
+    Tickets needed = needed_;
+    for (const std::int32_t frame : frames) {
+        AccessRecord& record = records.at(frame);
+        Ticket& of_writer = needed[static_cast<std::size_t>(record.writer)];
+        of_writer = std::max(of_writer, record.last_write);
+        record.reads[self] = mine;
+    }
+    needed_ = needed;
+}
+
 const Tickets* HazardTracker::known_before(int engine, Ticket ticket) const {
     const auto& history = history_[engine];
     const Ticket first = issued_[engine] - history.size() + 1;

@@ -26,6 +26,8 @@ class HazardTracker {
     void begin(schedule::Engine engine);  // next operation, in program order
     void region(const schedule::RegionUse& use);
     void frame(Tier tier, PageClass page_class, std::int32_t frame, schedule::Access how);
+    // The same for each of them.
+    void frames(Tier tier, PageClass page_class, const std::vector<std::int32_t>& frames, schedule::Access how);
     // Ticket and waits of the operation begun last.
     Ticket finish(Tickets& waits);
 

@@ -128,18 +128,12 @@ void Issuer::track(const Operation& operation, const Grant& grant, PageUse use) 
         hazards_.frame(Tier::kHbm, grant.page_class, copy.hbm_frame, Access::kRead);
         hazards_.frame(Tier::kHost, grant.page_class, copy.host_frame, Access::kWrite);
     }
-    for (const std::int32_t frame : grant.freed_hbm) {
-        hazards_.frame(Tier::kHbm, grant.page_class, frame, Access::kWrite);
-    }
-    for (const std::int32_t frame : grant.freed_host) {
-        hazards_.frame(Tier::kHost, grant.page_class, frame, Access::kWrite);
-    }
+    hazards_.frames(Tier::kHbm, grant.page_class, grant.freed_hbm, Access::kWrite);
+    hazards_.frames(Tier::kHost, grant.page_class, grant.freed_host, Access::kWrite);
     if (is_page_copy(operation.id.kind)) {
         return;  // touches nothing but its copies
     }
-    for (const std::int32_t frame : grant.frames) {
-        hazards_.frame(grant.tier, grant.page_class, frame, use == PageUse::kRead ? Access::kRead : Access::kWrite);
-    }
+    hazards_.frames(grant.tier, grant.page_class, grant.frames, use == PageUse::kRead ? Access::kRead : Access::kWrite);
 }
 
 }  // namespace oomb::issue

@@ -15,8 +15,8 @@ namespace {
 constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
 constexpr std::int32_t kNever = kMost;  // as a next group
 
+// Ascending ones.
 std::shared_ptr<const PageLists> of_pages(std::vector<std::int32_t> pages) {
-    std::sort(pages.begin(), pages.end());
     PageLists lists;
     lists.pages = std::move(pages);
     return std::make_shared<const PageLists>(std::move(lists));
@@ -107,14 +107,21 @@ ListedPages::Shared ListedPages::prefetched(const Operation& operation) {
 }
 
 std::vector<std::int32_t> ListedPages::named_first(std::int64_t most) const {
-    std::vector<std::int32_t> pages;
-    std::vector<bool> taken(static_cast<std::size_t>(step_.pages()));
+    std::vector<std::uint8_t> taken(static_cast<std::size_t>(step_.pages()));
+    std::int64_t count = 0;
     for (const Shared& group : groups_) {
         for (const std::int32_t page : group->pages) {
-            if (std::ssize(pages) < most && !taken[page]) {
-                taken[page] = true;
-                pages.push_back(page);
+            if (count < most && taken[page] == 0) {
+                taken[page] = 1;
+                ++count;
             }
+        }
+    }
+    std::vector<std::int32_t> pages;
+    pages.reserve(static_cast<std::size_t>(count));
+    for (std::size_t page = 0; page < taken.size(); ++page) {
+        if (taken[page] != 0) {
+            pages.push_back(static_cast<std::int32_t>(page));
         }
     }
     return pages;
@@ -130,10 +137,15 @@ std::vector<std::int32_t> ListedPages::named_most(const PageLists& lists, std::i
         times[page] = kMost;  // before all others
         pages.push_back(static_cast<std::int32_t>(page));
     }
-    const auto kept = pages.begin() + std::min(most, std::ssize(pages));
-    std::partial_sort(pages.begin(), kept, pages.end(),
-                      [&](std::int32_t a, std::int32_t b) { return std::pair(times[a], a) > std::pair(times[b], b); });
-    pages.erase(kept, pages.end());
+    if (most < std::ssize(pages)) {
+        const auto before = [&](std::int32_t a, std::int32_t b) {
+            return std::pair(times[a], a) > std::pair(times[b], b);
+        };
+        std::vector<std::int32_t> order = pages;
+        const auto first_left = order.begin() + most;
+        std::nth_element(order.begin(), first_left, order.end(), before);
+        std::erase_if(pages, [&, left = *first_left](std::int32_t page) { return !before(page, left); });
+    }
     return pages;
 }
 
@@ -158,9 +170,12 @@ ListedPages::Shared ListedPages::written(const Operation& operation) {
         std::nth_element(waiting_.begin(), end, waiting_.end(), [](const Waiting& a, const Waiting& b) {
             return std::pair(a.next, a.page) < std::pair(b.next, b.page);
         });
+        const auto of_group = std::ssize(written);
         std::transform(end, waiting_.end(), std::back_inserter(written),
                        [](const Waiting& waiting) { return waiting.page; });
         waiting_.erase(end, waiting_.end());
+        std::sort(written.begin() + of_group, written.end());
+        std::inplace_merge(written.begin(), written.begin() + of_group, written.end());
     }
     return of_pages(std::move(written));
 }

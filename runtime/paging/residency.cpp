@@ -33,7 +33,14 @@ Residency::Residency(const ResidencyShape& shape, const NextUses* next_uses)
       pages_(shape.layers * shape.pages_per_layer),
       page_in_(shape.hbm_frames, -1),
       evictable_(shape.hbm_frames),
-      last_request_(shape.hbm_frames, 0) {}
+      last_request_(shape.hbm_frames, 0) {
+    for (std::int64_t page = 0; page * shape.layers < shape.resident_pages && page < shape.pages_per_layer; ++page) {
+        for (std::int64_t layer = 0; layer < std::min(shape.layers, shape.resident_pages - page * shape.layers);
+             ++layer) {
+            pages_[layer * shape.pages_per_layer + page].lives_in_hbm = true;
+        }
+    }
+}
 
 std::int64_t Residency::table_bytes() const {
     const std::size_t tables = pages_.size() * sizeof(Page) + page_in_.size() * sizeof(page_in_[0]) +
@@ -48,7 +55,7 @@ std::int64_t Residency::index_of(const PageSet& pages, std::int64_t i) const {
         fail<InternalError>("{} page {} of layer {}: there are {} pages and {} layers", name_of(shape_.page_class),
                             page, pages.layer, shape_.pages_per_layer, shape_.layers);
     }
-    return page * shape_.layers + pages.layer;
+    return pages.layer * shape_.pages_per_layer + page;
 }
 
 // Where the pages of a request are used.
@@ -76,13 +83,20 @@ void Residency::request(PageUse use, const PageSet& pages, Grant& grant) {
     grant.clear();
     grant.page_class = shape_.page_class;
     grant.tier = tier_of(pages);
-    // Pages already in HBM are marked first, so that making room for the others can't evict them.
+    // Pages already in HBM are marked first, so that making room for the others can't evict them. Mostly all are.
     bool missing = false;
     for (std::int64_t i = 0; use != PageUse::kRelease && i < pages.count; ++i) {
         const std::int64_t index = index_of(pages, i);
         touch(index);
         missing = missing || pages_[index].hbm_frame < 0;
+        if (!missing) {
+            grant.frames.push_back(pages_[index].hbm_frame);
+        }
     }
+    if (!missing && (use == PageUse::kRead || use == PageUse::kFetchIfAlive)) {
+        return;
+    }
+    grant.frames.clear();
     if (missing && grant.tier == Tier::kHbm && use != PageUse::kWriteBack) {
         find_frames(use, pages);
     }
@@ -207,7 +221,7 @@ void Residency::release(std::int64_t index, Grant& grant) {
         host_.give_back(page.host_frame);
         grant.freed_host.push_back(page.host_frame);
     }
-    page = {};
+    page = {.lives_in_hbm = page.lives_in_hbm};
     --alive_;
 }
 
@@ -258,23 +272,18 @@ void Residency::find_victims() {
          frame = evictable_.after(frame)) {
         const std::int64_t page = page_in_[frame];
         if (last_request_[frame] != request_number_ && !pages_[page].newer_in_hbm) {
-            victims_.push_back({next_uses_->next_use(page % shape_.layers, page / shape_.layers), --age, frame});
+            victims_.push_back(
+                {next_uses_->next_use(page / shape_.pages_per_layer, page % shape_.pages_per_layer), --age, frame});
         }
     }
     std::make_heap(victims_.begin(), victims_.end());
 }
 
-void Residency::touch(std::int64_t index) {
-    const std::int32_t frame = pages_[index].hbm_frame;
-    if (frame < 0) {
-        return;
-    }
+void Residency::use_in_cache(const Page& page) {
+    const std::int32_t frame = page.hbm_frame;
     last_request_[frame] = request_number_;
-    if (lives_in_hbm(index)) {
-        return;
-    }
     cache_used_ = request_number_;
-    if (pages_[index].newer_in_hbm) {
+    if (page.newer_in_hbm) {
         evictable_.remove(frame);
     } else {
         evictable_.touch(frame);
@@ -286,7 +295,7 @@ std::uint64_t Residency::oldest_use() const {
 }
 
 void Residency::rename_cached(std::int64_t layers, std::int64_t pages) {
-    const std::int64_t shift = pages * shape_.layers + layers;
+    const std::int64_t shift = layers * shape_.pages_per_layer + pages;
     if (evictable_.empty()) {
         return;
     }
@@ -295,7 +304,7 @@ void Residency::rename_cached(std::int64_t layers, std::int64_t pages) {
     }
     for (std::int32_t frame = evictable_.oldest(); frame >= 0; frame = evictable_.after(frame)) {
         const std::int64_t index = page_in_[frame] + shift;
-        require(index >= shape_.resident_pages && index < std::ssize(pages_) && pages_[index].host_frame >= 0,
+        require(index >= 0 && index < std::ssize(pages_) && !lives_in_hbm(index) && pages_[index].host_frame >= 0,
                 "{} page {}: renamed to a page that is not on the host", name_of(shape_.page_class), page_in_[frame]);
         pages_[index].hbm_frame = frame;
         page_in_[frame] = index;
@@ -331,7 +340,7 @@ void Residency::settle(bool born, const PageSet& pages) {
             page.newer_in_hbm = in_hbm;
         } else {
             pool.give_back(frame);
-            page = {};
+            page = {.lives_in_hbm = in_hbm};
         }
         if (born && in_hbm) {
             page_in_[frame] = index;

@@ -102,11 +102,12 @@ class Residency {
         std::int32_t host_frame = -1;
         bool alive = false;
         bool newer_in_hbm = false;  // HBM holds what the host does not
+        bool lives_in_hbm = false;  // its home, for good
     };
     static_assert(sizeof(Page) == kPageRecord_bytes);
 
     std::int64_t index_of(const PageSet& pages, std::int64_t i) const;
-    bool lives_in_hbm(std::int64_t page) const { return page < shape_.resident_pages; }
+    bool lives_in_hbm(std::int64_t index) const { return pages_[index].lives_in_hbm; }
     Tier tier_of(const PageSet& pages) const;
     void give_birth(std::int64_t index, Grant& grant);
     void bring(std::int64_t index, Grant& grant);
@@ -115,7 +116,13 @@ class Residency {
     void find_frames(PageUse use, const PageSet& pages);
     std::int32_t take_hbm_frame(std::int64_t index);
     std::int32_t evict();
-    void touch(std::int64_t index);
+    // Pages at home in HBM make no room for others, so nobody asks when they were used.
+    void touch(std::int64_t index) {
+        if (const Page& page = pages_[index]; page.hbm_frame >= 0 && !page.lives_in_hbm) {
+            use_in_cache(page);
+        }
+    }
+    void use_in_cache(const Page& page);
     std::int32_t victim();
     void find_victims();
 
@@ -129,12 +136,12 @@ class Residency {
     ResidencyShape shape_;
     const NextUses* next_uses_;
     FramePool hbm_, host_;
-    std::vector<Page> pages_;            // by index * layers + layer: the order of birth
+    std::vector<Page> pages_;            // by layer * pages_per_layer + page: a request's lie close together
     std::vector<std::int64_t> page_in_;  // HBM frame -> page
     LruList evictable_;                  // HBM frames of pages at home on the host, whose frame there is as new
     std::uint64_t request_number_ = 0;
     std::uint64_t cache_used_ = 0;
-    std::vector<std::uint64_t> last_request_;  // HBM frame -> request that used it last
+    std::vector<std::uint64_t> last_request_;  // HBM frame of the cache -> request that used it last
     std::int64_t alive_ = 0;
     std::vector<std::int32_t> found_;       // ascending HBM frames for the pages of the present request that have none
     std::size_t next_found_ = 0;            // the first of them that has no page yet

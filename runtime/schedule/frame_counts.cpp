@@ -11,7 +11,8 @@ namespace {
 // c sees, and of one that is not those that c + 1 sees.
 class GradientPages {
   public:
-    GradientPages(const StepShape& step, std::int64_t resident) : step_(step), resident_(resident) {}
+    GradientPages(const StepShape& step, std::int64_t resident)
+        : step_(step), in_hbm_(resident / step.model().layers), one_more_(resident % step.model().layers) {}
 
     // Most that exist at once: with the last chunk's own in the lowest layer, which is done last, or with those of the
     // chunk before, which may be longer, in the highest.
@@ -60,7 +61,7 @@ class GradientPages {
   private:
     // Pages of a layer in [begin, end) that are in these parts and whose home is the host.
     std::int64_t on_host(const KeyParts& parts, std::int64_t layer, std::int64_t begin, std::int64_t end) const {
-        begin = std::max(begin, divide_up(std::max<std::int64_t>(0, resident_ - layer), step_.model().layers));
+        begin = std::max(begin, in_hbm_ + (layer < one_more_ ? 1 : 0));
         const auto pages_in = [](std::int64_t first, std::int64_t beyond) {
             return std::max<std::int64_t>(0, beyond - first);
         };
@@ -68,7 +69,7 @@ class GradientPages {
     }
 
     const StepShape& step_;
-    std::int64_t resident_;
+    std::int64_t in_hbm_, one_more_;  // pages of each layer whose home is HBM; so many layers have one more
 };
 
 }  // namespace

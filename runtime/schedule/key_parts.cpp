@@ -72,9 +72,11 @@ std::int64_t KeyParts::longest_tokens() const {
 
 std::vector<LayersAlike> layers_alike(const StepShape& step) {
     std::vector<LayersAlike> list;
+    std::int64_t before = -1;
     for (std::int64_t layer = 0; layer < step.model().layers; ++layer) {
-        if (list.empty() || step.sliding_window(layer) != step.sliding_window(list.back().first)) {
+        if (const std::int64_t window = step.sliding_window(layer); window != before) {
             list.push_back({layer, 0});
+            before = window;
         }
         ++list.back().count;
     }

@@ -180,19 +180,6 @@ class Best {
         }
     }
 
-    // The next choice, or where there is none the next cut.
-    static std::optional<Setting> next_best(const RunConfiguration& best, Search& search) {
-        std::optional<Setting> next = search.next_choice();
-        const bool chooses = next.has_value();
-        for (const Setting& one : search.simulated()) {
-            const bool cuts = one.run.chunk_tokens != best.chunk_tokens || one.run.window_tokens != best.window_tokens;
-            if (!chooses && cuts && (!next || one.seconds < next->seconds)) {
-                next = one;
-            }
-        }
-        return next;
-    }
-
     void predict_rows(Search& search) {
         std::vector<Row*> rows;
         std::vector<const schedule::Plan*> plans;
@@ -210,7 +197,11 @@ class Best {
 
     void add_rows(const Setting& best, Search& search) {
         add_row("best", best.run);
-        if (const std::optional<Setting> next = next_best(best.run, search)) {
+        std::optional<Setting> next = search.next_choice();
+        if (!next) {
+            next = search.next_cut();
+        }
+        if (next) {
             add_row("next best", next->run);
         }
         add_row("fewest operations", with_fewest_operations(best.run));

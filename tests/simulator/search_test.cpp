@@ -181,6 +181,39 @@ TEST_CASE("within 3 % of the best of all settings of one cut, with lists of top-
     MESSAGE("worst: " << 100 * worst << " %");
 }
 
+// Every setting of the first cut waits for one that no host holds up, and where there is none for the others. What is
+// found has been walked through, in all layers.
+TEST_CASE("where compute waits for the host: told from all layers, and none that was looked at is faster") {
+    const ModelShape model = read_model_shape(model_file("smollm2-135m"));
+    RunConfiguration run = whole_step(32 * kKiB);
+    run.chunk_tokens = 1024;
+    run.window_tokens = 8192;
+    run.attention = AttentionMode::kTopK;
+    run.top_k = 16;
+    for (const bool cuts_too : {false, true}) {
+        CAPTURE(cuts_too);
+        Freedom freedom = kEverything;
+        freedom.logit_tile = false;
+        freedom.chunk = freedom.window = cuts_too;
+        const Setting best = best_of(model, run, freedom);
+        const auto seconds_of = [&](const RunConfiguration& other) {
+            return simulator::simulate_in_larger_pages(schedule::make_plan(model, other), default_hardware()).seconds;
+        };
+        CHECK(best.seconds == doctest::Approx(seconds_of(best.run)).epsilon(1e-11));
+        CHECK((cuts_too ? best.run.chunk_tokens > run.chunk_tokens : best.run.chunk_tokens == run.chunk_tokens));
+        RunConfiguration lean = best.run, kept = best.run;
+        lean.keep = Keep::kNone;
+        lean.held_chunks = {};
+        lean.kept_pages = {Amount::Mode::kAll, 0};
+        kept = lean;
+        kept.keep = Keep::kInputAndOutput;
+        kept.kept_pages = {Amount::Mode::kAuto, 0};
+        for (const RunConfiguration& other : {lean, kept}) {
+            CHECK(best.seconds <= seconds_of(other) * (1 + kEqual));
+        }
+    }
+}
+
 TEST_CASE("more memory, more bandwidth and a shorter context are never slower") {
     HardwareProfile fast = default_hardware();
     for (SourcedRate* rate : {&fast.host_to_device_bytes, &fast.device_to_host_bytes, &fast.host_to_device_both_bytes,
