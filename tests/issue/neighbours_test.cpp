@@ -27,9 +27,9 @@ class Pieces : public issue::IssuedSink {
 
 }  // namespace
 
-// A chunk's pages of a layer are born together, so on the host no piece is longer than a chunk's 32 pages. Requests name
-// whole chunks; where frames are given out in order, too, a chunk's pages travel in one piece, in two where the frames
-// that make room end within it. Also in later steps, which find the frames as the first one left them.
+// A chunk's pages of a layer are born together, so on the host no piece is longer than a chunk's 32 pages. Requests
+// name whole chunks; where frames are given out in order, too, a chunk's pages travel in one piece, in two where the
+// frames that make room end within it. Also in later steps, which find the frames as the first one left them.
 TEST_CASE("neighbours in the text travel together, in every step") {
     RandomStep step = RandomSteps(5, {.layers = 3}).next();
     step.run = {};

@@ -149,7 +149,7 @@ TEST_CASE("a copy engine shared with another program, in turns, by hand") {
     script.run(Engine::kCompute, schedule::ElementwiseCost{1});  // until 10: done long before
     script.run(Engine::kCompute, schedule::ElementwiseCost{1});
     script.run(Engine::kCompute, schedule::ElementwiseCost{1});  // until 30
-    copy(1, wait_for(Engine::kCompute, 3));                                        // idle since 21: the other's turns end at 25, 29 and 33
+    copy(1, wait_for(Engine::kCompute, 3));  // idle since 21: the other's turns end at 25, 29 and 33
     CHECK(end_of() == 34.0);
 }
 

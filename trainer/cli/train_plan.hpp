@@ -18,7 +18,7 @@ struct TrainPlan {
     schedule::Plan plan;
     HardwareProfile times;  // what auto is decided by
     simulator::Limits limits;
-    simulator::ListSource lists;  // of top-K pages: what is predicted, and options.lists refer to
+    simulator::ListSource lists;                      // of top-K pages: what is predicted, and options.lists refer to
     std::optional<simulator::Prediction> prediction;  // over one sequence; none where the plan does not fit
     std::string not_predicted;                        // why there is none, and what to give; empty: it does not fit
 };
