@@ -10,7 +10,7 @@
 weights name pages far and near alike, which is the hardest case for the traffic and the easiest to repeat. Pages lie in GPU memory as far as they
 fit, the rest on the host. One step each; the preparation is left out. Everything goes to the JSON, and the page is made from it.
 
---overhead: the same step with every page on the host and with every page in GPU memory, where that fits, taking turns, with lists as a real model makes
+--overhead: the same step with every page on the host and with every page in GPU memory, where that fits, one after the other, with lists as a real model makes
 them: those of oomb-plan's model of locality, or --locality (--synthetic alone takes such lists). bf16 gradients of weights, so that more fits.
 """
 
@@ -51,33 +51,37 @@ def command_of(context):
     return f"oomb-train --synthetic {STEP} --context {context} --steps 1"
 
 
-def planned(folder, context):
+def planned(folder, words):
+    """None where it does not fit."""
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "plan.json"
-        run(folder / "oomb-plan", *STEP.split(), "--context", context, "--json", out)
+        if run(folder / "oomb-plan", *words, "--json", out, allowed=(0, 3)) is None:
+            return None
         plan = json.loads(out.read_text())
     return {"peak_bytes": plan["peak_bytes"], "time": plan["time"]}
 
 
-def measured(folder, context):
+def measured(folder, words):
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "metrics.jsonl"
-        run(folder / "oomb-train", "--synthetic", *STEP.split(), "--context", context, "--steps", 1, "--metrics", out)
-        return json.loads(out.read_text().splitlines()[-1])
+        run(folder / "oomb-train", "--synthetic", *words, "--steps", 1, "--metrics", out)
+        return last_step(out)
+
+
+def last_step(metrics):
+    step = json.loads(Path(metrics).read_text().splitlines()[-1])
+    step.pop("flop_utilisation", None)  # of dense attention's FLOPs: says nothing here
+    return step
 
 
 def side(folder, words):
     """One step: predicted and measured; None where it does not fit."""
-    with tempfile.TemporaryDirectory() as scratch:
-        out, metrics = Path(scratch) / "plan.json", Path(scratch) / "metrics.jsonl"
-        if run(folder / "oomb-plan", *words, "--json", out, allowed=(0, 3)) is None:
-            return None
-        plan = json.loads(out.read_text())
-        run(folder / "oomb-train", "--synthetic", *words, "--steps", 1, "--metrics", metrics)
-        step = json.loads(metrics.read_text().splitlines()[-1])
-    step.pop("flop_utilisation", None)
+    plan = planned(folder, words)
+    if plan is None:
+        return None
+    step = measured(folder, words)
     print(f"  {step['seconds']['total']:.2f} s", flush=True)
-    return {"planned": {"peak_bytes": plan["peak_bytes"], "time": plan["time"]}, "measured": step}
+    return {"planned": plan, "measured": step}
 
 
 def overhead(arguments, context):
@@ -172,11 +176,11 @@ def main():
     for context in contexts:
         print(command_of(context), flush=True)
         file = found.get(context)
-        step = json.loads(Path(file).read_text().splitlines()[-1]) if file else measured(arguments.bin, context)
-        step.pop("flop_utilisation", None)  # of dense attention's FLOPs: says nothing here
+        words = [*STEP.split(), "--context", context]
+        step = last_step(file) if file else measured(arguments.bin, words)
         version = arguments.oomb if file else " ".join(run(arguments.bin / "oomb-train", "--version").split())
         result["machine"] = arguments.machine if file else "; ".join((gpu_state() or "not said").splitlines())
-        result["rows"][context] = {"command": command_of(context), "oomb": version, "planned": planned(arguments.bin, context), "measured": step}
+        result["rows"][context] = {"command": command_of(context), "oomb": version, "planned": planned(arguments.bin, words), "measured": step}
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
     for context in overheads:
         row = {"context": context, **overhead(arguments, context), "oomb": " ".join(run(arguments.bin / "oomb-train", "--version").split())}

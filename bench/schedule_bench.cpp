@@ -6,6 +6,7 @@
 #include "bench/heap.hpp"
 #include "runtime/core/known_hardware.hpp"
 #include "runtime/core/units.hpp"
+#include "runtime/issue/issuer.hpp"
 #include "runtime/schedule/generator.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "simulator/cli/run_plan.hpp"
@@ -46,6 +47,44 @@ void generate_sequence(benchmark::State& state) {
     state.counters["operations"] = static_cast<double>(sink.operations) / static_cast<double>(state.iterations());
 }
 BENCHMARK(generate_sequence)->Arg(128 << 10)->Arg(1 << 20)->Arg(4 << 20)->Unit(benchmark::kMillisecond);
+
+class Pieces : public issue::IssuedSink {
+  public:
+    void take(issue::IssuedOperation issued) override {
+        for (const paging::Grant& grant : issued.grants) {
+            paging::PageCopy next{-1, -1};
+            for (const paging::PageCopy& copy : grant.to_hbm.empty() ? grant.to_host : grant.to_hbm) {
+                pages += 1;
+                pieces += copy.hbm_frame == next.hbm_frame && copy.host_frame == next.host_frame ? 0 : 2;
+                next = {copy.hbm_frame + 1, copy.host_frame + 1};
+            }
+        }
+    }
+    double pages = 0, pieces = 0;
+};
+
+// A step with every page on the host, not the first one: pages that travel, and the copies of keys and of values that
+// neighbours make of them.
+void issue_sequence(benchmark::State& state) {
+    RunConfiguration run = run_of(state.range(0));
+    run.chunk_tokens = 8192;
+    run.window_tokens = 32768;
+    run.hbm_pages.mode = HbmPages::Mode::kRing;
+    run.host_memory_bytes = kTiB;
+    run.optimizer = false;
+    const schedule::Plan plan = schedule::make_plan(read_model_shape(kModel), run);
+    const schedule::StepShape step(plan.model, plan.run);
+    Pieces pieces;
+    issue::Issuer issuer(plan, pieces);
+    schedule::SequenceGenerator(step, 0, 1, issuer).generate();
+    pieces.pages = pieces.pieces = 0;
+    for (auto _ : state) {
+        schedule::SequenceGenerator(step, 0, 1, issuer).generate();
+    }
+    state.counters["pages"] = pieces.pages / static_cast<double>(state.iterations());
+    state.counters["pieces"] = pieces.pieces / static_cast<double>(state.iterations());
+}
+BENCHMARK(issue_sequence)->Arg(128 << 10)->Arg(256 << 10)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 // Goal: at most 1 s and 64 MiB for 4M tokens.
 void make_plan(benchmark::State& state) {

@@ -20,9 +20,8 @@
 //   attention_forward_causal, attention_backward_causal   the same of queries over the keys of their own chunk, where
 //                     the mask hides half of the (query, key) pairs; only pairs that are seen are counted
 //   attention_backward_deterministic, attention_backward_causal_deterministic   the same with --deterministic; optional
-//   own_attention_forward, own_attention_backward, ...   the same six of --attention-kernels own, and of lists of
-//   pages;
-//                     optional: without one it is taken to be as fast as the one above
+//   own_attention_forward, own_attention_backward, ...   the same six of our own kernels, which compute lists of pages
+//                     and --attention-kernels own; optional: without one it is as fast as the one above
 //   peak              {"<dtype>": {"tflops": number}, ...}, optional: what the data sheet promises, for utilisation
 //   hbm_copy          {"gb_per_s": number}, bytes read + bytes written
 //   hbm_read, hbm_write   bytes that a kernel only reads (a sum) or only writes (clearing)
