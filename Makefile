@@ -29,13 +29,15 @@ demo: setup ## set up, build the programs, train a small pretrained model on rea
 test: build ## set up, build, all tests that this machine can run
 	@JOBS=$(JOBS) setup/test.sh $(PRESET)
 
-asan: ## build with AddressSanitizer and UBSan in build/asan, all tests but the slowest
-	@$(MAKE) --no-print-directory test PRESET=asan
+asan: setup ## the C++ tests, but for the slowest, built with AddressSanitizer and UBSan in build/asan
+	@$(CMAKE) --preset asan
+	@$(CMAKE) --build --preset asan --parallel $(JOBS) --target unit_tests
+	@JOBS=$(JOBS) setup/test.sh asan
 
 lint: ## formatting and static analysis
 	@setup/setup.sh --lint
 	@$(CMAKE) --preset $(PRESET) >/dev/null
-	@JOBS=$(JOBS) build/env/bin/python setup/lint.py build/$(PRESET)
+	@JOBS=$(JOBS) build/env/bin/python setup/lint.py build/$(PRESET) $(LINT_MINUTES)
 
 fuzz: ## throw damaged files at every reader, FUZZ_SECONDS each (60)
 	@setup/setup.sh --lint

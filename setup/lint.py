@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Formatting (clang-format-16) of every tracked C++ file and static analysis (clang-tidy-16) of the programs' own sources.
 
-    setup/lint.py BUILD_FOLDER      a configured build: its compile_commands.json says how each file is compiled
+    setup/lint.py BUILD_FOLDER [MINUTES]
+
+BUILD_FOLDER is a configured build: its compile_commands.json says how each file is compiled. With MINUTES, the analysis
+starts with what was committed last and starts no further file once they are over; it says how many it left out.
 
 A file that reaches LibTorch's headers takes 40 s to analyse, a test 10 s: those are left to the compiler's warnings. What was
 found clean is remembered by the hash of the preprocessed text, so that only changed files are analysed again.
@@ -16,6 +19,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -92,27 +96,42 @@ def analyse(name, build, folder, command, configuration):
     return result.stdout or result.stderr
 
 
-def analysis(build, files):
+def newest_first(names):
+    """The names in the order of their last commits; what git does not tell stays in its order, at the end."""
+    shown = run(["git", "log", "--format=", "--name-only", "--no-renames"]).stdout.splitlines()
+    place = {name: at for at, name in reversed(list(enumerate(shown)))}
+    return sorted(names, key=lambda name: place.get(name, len(shown)))
+
+
+def analysis(build, files, minutes):
+    until = time.monotonic() + 60 * minutes if minutes else float("inf")
     CLEAN.mkdir(parents=True, exist_ok=True)
     texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in files}
     known = {}
     commands = compile_commands(build)
     chosen = [name for name in files if name in commands and not reaches_torch(name, texts, known)]
+    chosen = newest_first(chosen) if minutes else chosen
     configuration = (ROOT / ".clang-tidy").read_bytes() + run([TIDY, "--version"]).stdout.encode()
     found = []
+
+    def report_of(name):
+        return analyse(name, build, *commands[name], configuration) if time.monotonic() < until else None
+
     with ThreadPoolExecutor(jobs()) as pool:
-        reports = pool.map(lambda name: analyse(name, build, *commands[name], configuration), chosen)
-        for done, (name, report) in enumerate(zip(chosen, reports), 1):
+        for done, (name, report) in enumerate(zip(chosen, pool.map(report_of, chosen)), 1):
+            if report is None:
+                print(f"  {minutes} minutes are over: the {len(chosen) - done + 1} files that changed longest ago are left out")
+                break
             print(f"  [{done}/{len(chosen)}] {name}{': FOUND' if report else ''}", flush=True)
             found += [report] if report else []
     return found
 
 
 def main(arguments):
-    if len(arguments) != 1:
+    if len(arguments) not in (1, 2) or not all(words.isdecimal() for words in arguments[1:]):
         print(__doc__, file=sys.stderr)
         return 2
-    build = Path(arguments[0]).resolve()
+    build, minutes = Path(arguments[0]).resolve(), int(arguments[1]) if len(arguments) > 1 else 0
     files = tracked_cpp_files()
     found = []
     if available(FORMAT):
@@ -120,7 +139,7 @@ def main(arguments):
         found += misformatted(files)
     if available(TIDY):
         print(f"==> {TIDY}")
-        found += analysis(build, files)
+        found += analysis(build, files, minutes)
     for report in found:
         print(report)
     print("lint: clean" if not found else f"lint: {len(found)} reports, see above")
