@@ -10,8 +10,8 @@
 #include "runtime/schedule/generator.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "simulator/cli/run_plan.hpp"
-#include "simulator/prediction.hpp"
-#include "simulator/search.hpp"
+#include "simulator/search/search.hpp"
+#include "simulator/step/prediction.hpp"
 
 namespace oomb::bench {
 namespace {

@@ -51,7 +51,7 @@ struct Grant {
 };
 
 // When pages are needed again, as far as somebody knows: the order of eviction of who compares policies
-// (simulator/policies.hpp). Runs evict the page whose last use is the oldest.
+// (simulator/lists/policies.hpp). Runs evict the page whose last use is the oldest.
 class NextUses {
   public:
     virtual ~NextUses() = default;

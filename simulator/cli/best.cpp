@@ -6,11 +6,11 @@
 #include "runtime/flags/command_line.hpp"
 #include "simulator/cli/commands.hpp"
 #include "simulator/cli/free_flags.hpp"
-#include "simulator/cuts.hpp"
-#include "simulator/explain.hpp"
-#include "simulator/search.hpp"
-#include "simulator/step_size.hpp"
-#include "simulator/time_report.hpp"
+#include "simulator/report/explain.hpp"
+#include "simulator/report/time_report.hpp"
+#include "simulator/search/cuts.hpp"
+#include "simulator/search/search.hpp"
+#include "simulator/step/step_size.hpp"
 
 namespace oomb::simulator {
 namespace {

@@ -14,13 +14,13 @@
 #include "runtime/core/units.hpp"
 #include "runtime/core/version.hpp"
 #include "runtime/flags/command_line.hpp"
+#include "simulator/calibration/rate_fit.hpp"
+#include "simulator/calibration/submit_fit.hpp"
 #include "simulator/cli/calibration_steps.hpp"
 #include "simulator/cli/child_process.hpp"
 #include "simulator/cli/commands.hpp"
 #include "simulator/cli/machine_facts.hpp"
 #include "simulator/cli/recorded_plan.hpp"
-#include "simulator/rate_fit.hpp"
-#include "simulator/submit_fit.hpp"
 
 namespace oomb::simulator {
 namespace {

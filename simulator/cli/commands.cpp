@@ -4,9 +4,9 @@
 
 #include "runtime/core/known_hardware.hpp"
 #include "runtime/core/text_file.hpp"
-#include "simulator/costs.hpp"
-#include "simulator/remarks.hpp"
-#include "simulator/time_report.hpp"
+#include "simulator/costs/costs.hpp"
+#include "simulator/report/remarks.hpp"
+#include "simulator/report/time_report.hpp"
 
 namespace oomb::simulator {
 

@@ -7,7 +7,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/flags/run_flags.hpp"
-#include "simulator/prediction.hpp"
+#include "simulator/step/prediction.hpp"
 
 namespace oomb::simulator {
 

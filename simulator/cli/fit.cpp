@@ -3,11 +3,11 @@
 #include "runtime/flags/training_flags.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "simulator/cli/commands.hpp"
-#include "simulator/explain.hpp"
-#include "simulator/render.hpp"
-#include "simulator/search.hpp"
-#include "simulator/step_size.hpp"
-#include "simulator/time_report.hpp"
+#include "simulator/report/explain.hpp"
+#include "simulator/report/render.hpp"
+#include "simulator/report/time_report.hpp"
+#include "simulator/search/search.hpp"
+#include "simulator/step/step_size.hpp"
 
 namespace oomb::simulator {
 namespace {

@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <vector>
 
-#include "simulator/freedom.hpp"
+#include "simulator/search/freedom.hpp"
 
 namespace oomb::simulator {
 

@@ -1,4 +1,4 @@
-#include "simulator/locality.hpp"
+#include "simulator/lists/locality.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
 #include "simulator/cli/commands.hpp"
-#include "simulator/locality_fit.hpp"
+#include "simulator/lists/locality_fit.hpp"
 
 namespace oomb::simulator {
 namespace {

@@ -5,9 +5,9 @@
 #include "runtime/flags/command_line.hpp"
 #include "runtime/schedule/placement.hpp"
 #include "simulator/cli/commands.hpp"
-#include "simulator/explain.hpp"
-#include "simulator/search.hpp"
-#include "simulator/step_size.hpp"
+#include "simulator/report/explain.hpp"
+#include "simulator/search/search.hpp"
+#include "simulator/step/step_size.hpp"
 
 namespace oomb::simulator {
 namespace {

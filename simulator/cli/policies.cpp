@@ -1,4 +1,4 @@
-#include "simulator/policies.hpp"
+#include "simulator/lists/policies.hpp"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
 #include "simulator/cli/commands.hpp"
-#include "simulator/explain.hpp"
-#include "simulator/search.hpp"
+#include "simulator/report/explain.hpp"
+#include "simulator/search/search.hpp"
 
 namespace oomb::simulator {
 namespace {

@@ -1,4 +1,4 @@
-#include "simulator/replay.hpp"
+#include "simulator/replay/replay.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,9 +11,9 @@
 #include "simulator/cli/commands.hpp"
 #include "simulator/cli/recorded_plan.hpp"
 #include "simulator/cli/replay_report.hpp"
-#include "simulator/explain.hpp"
-#include "simulator/limits.hpp"
-#include "simulator/search.hpp"
+#include "simulator/report/explain.hpp"
+#include "simulator/report/limits.hpp"
+#include "simulator/search/search.hpp"
 
 namespace oomb::simulator {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/core/units.hpp"
-#include "simulator/time_report.hpp"
+#include "simulator/report/time_report.hpp"
 
 namespace oomb::simulator {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "simulator/replay.hpp"
+#include "simulator/replay/replay.hpp"
 
 namespace oomb::simulator {
 

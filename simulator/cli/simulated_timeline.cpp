@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "runtime/core/version.hpp"
-#include "simulator/observer.hpp"
-#include "simulator/prediction.hpp"
+#include "simulator/step/observer.hpp"
+#include "simulator/step/prediction.hpp"
 
 namespace oomb::simulator {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "runtime/core/hardware_profile.hpp"
 #include "runtime/schedule/plan.hpp"
-#include "simulator/page_lists.hpp"
+#include "simulator/lists/page_lists.hpp"
 #include "timeline/timeline.hpp"
 
 namespace oomb::simulator {

@@ -6,10 +6,10 @@
 #include "runtime/core/units.hpp"
 #include "runtime/flags/command_line.hpp"
 #include "simulator/cli/commands.hpp"
-#include "simulator/explain.hpp"
-#include "simulator/parallel.hpp"
-#include "simulator/search.hpp"
-#include "simulator/step_size.hpp"
+#include "simulator/report/explain.hpp"
+#include "simulator/search/parallel.hpp"
+#include "simulator/search/search.hpp"
+#include "simulator/step/step_size.hpp"
 
 namespace oomb::simulator {
 namespace {

@@ -1,4 +1,4 @@
-#include "simulator/locality.hpp"
+#include "simulator/lists/locality.hpp"
 #include "tests/fuzz/target.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

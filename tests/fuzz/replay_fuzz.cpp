@@ -1,6 +1,6 @@
 #include "runtime/trace/trace.hpp"
 #include "simulator/cli/recorded_plan.hpp"
-#include "simulator/recording.hpp"
+#include "simulator/replay/recording.hpp"
 #include "tests/fuzz/target.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

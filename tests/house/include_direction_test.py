@@ -9,6 +9,8 @@ from source_tree import CPP_SUFFIXES, ROOT, source_files
 
 CORE, SCHEDULE, PAGING, ISSUE = "runtime/core", "runtime/schedule", "runtime/paging", "runtime/issue"
 DEVICE, FLAGS, TRACE = "runtime/device", "runtime/flags", "runtime/trace"
+COSTS, LISTS, STEP, SEARCH = "simulator/costs", "simulator/lists", "simulator/step", "simulator/search"
+RUNTIME = [CORE, SCHEDULE, TRACE, PAGING, ISSUE]
 PAGE_VIEW = "runtime/paging/page_view.hpp"
 
 # room -> what it may include beside itself: rooms, or single headers
@@ -22,9 +24,15 @@ ALLOWED = {
     DEVICE: [CORE, PAGING],
     "kernels": [CORE, PAGE_VIEW],
     "timeline": [CORE, SCHEDULE, TRACE],
-    "simulator": [CORE, SCHEDULE, TRACE, PAGING, ISSUE],
+    COSTS: RUNTIME,
+    LISTS: RUNTIME,
+    STEP: [*RUNTIME, COSTS, LISTS],
+    "simulator/calibration": [*RUNTIME, COSTS, STEP],
+    "simulator/replay": [*RUNTIME, COSTS, STEP],
+    SEARCH: [*RUNTIME, COSTS, STEP],
+    "simulator/report": [*RUNTIME, STEP, SEARCH],
     "profiler": [CORE, SCHEDULE, TRACE, "timeline"],
-    "trainer": [CORE, SCHEDULE, TRACE, PAGING, ISSUE, DEVICE, "kernels"],
+    "trainer": [*RUNTIME, DEVICE, "kernels"],
 }
 JOINERS = ("tests/", "bench/")  # these and every <room>/cli/ may include all rooms
 

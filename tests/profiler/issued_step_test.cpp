@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "runtime/core/error.hpp"
-#include "simulator/observer.hpp"
-#include "simulator/prediction.hpp"
+#include "simulator/step/observer.hpp"
+#include "simulator/step/prediction.hpp"
 #include "tests/core/messages.hpp"
 #include "tests/core/scratch_folder.hpp"
 #include "tests/profiler/fabricated.hpp"

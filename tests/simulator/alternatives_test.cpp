@@ -1,4 +1,4 @@
-#include "simulator/alternatives.hpp"
+#include "simulator/report/alternatives.hpp"
 
 #include <doctest/doctest.h>
 

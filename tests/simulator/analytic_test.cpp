@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "runtime/core/units.hpp"
-#include "simulator/prediction.hpp"
+#include "simulator/step/prediction.hpp"
 #include "tests/simulator/plan_call.hpp"
 
 namespace oomb::test {

@@ -5,10 +5,10 @@
 
 #include "runtime/core/json.hpp"
 #include "runtime/core/known_hardware.hpp"
+#include "simulator/calibration/submit_fit.hpp"
 #include "simulator/cli/calibration_steps.hpp"
 #include "simulator/cli/machine_facts.hpp"
-#include "simulator/prediction.hpp"
-#include "simulator/submit_fit.hpp"
+#include "simulator/step/prediction.hpp"
 #include "tests/core/messages.hpp"
 #include "tests/core/relative_error.hpp"
 #include "tests/schedule/random_step.hpp"

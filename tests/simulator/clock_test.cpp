@@ -1,5 +1,5 @@
 // The laws that a predicted time obeys, whatever the step.
-#include "simulator/clock.hpp"
+#include "simulator/step/clock.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,8 +8,8 @@
 
 #include "runtime/issue/issuer.hpp"
 #include "runtime/schedule/flops.hpp"
-#include "simulator/prediction.hpp"
-#include "simulator/step_size.hpp"
+#include "simulator/step/prediction.hpp"
+#include "simulator/step/step_size.hpp"
 #include "tests/schedule/random_step.hpp"
 #include "tests/simulator/machine.hpp"
 #include "trainer/executor/copy_counter.hpp"

@@ -1,9 +1,9 @@
 // The bound against the full walk.
-#include "simulator/compute_bound.hpp"
+#include "simulator/search/compute_bound.hpp"
 
 #include <doctest/doctest.h>
 
-#include "simulator/prediction.hpp"
+#include "simulator/step/prediction.hpp"
 #include "tests/schedule/random_step.hpp"
 #include "tests/simulator/machine.hpp"
 

@@ -1,4 +1,4 @@
-#include "simulator/costs.hpp"
+#include "simulator/costs/costs.hpp"
 
 #include <doctest/doctest.h>
 

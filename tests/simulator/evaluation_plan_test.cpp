@@ -4,7 +4,7 @@
 #include "runtime/core/json.hpp"
 #include "runtime/core/known_hardware.hpp"
 #include "runtime/flags/training_flags.hpp"
-#include "simulator/prediction.hpp"
+#include "simulator/step/prediction.hpp"
 #include "tests/schedule/random_step.hpp"
 #include "tests/simulator/machine.hpp"
 #include "tests/simulator/plan_call.hpp"

@@ -1,4 +1,4 @@
-#include "simulator/fit.hpp"
+#include "simulator/replay/fit.hpp"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "runtime/core/known_hardware.hpp"
-#include "simulator/prediction.hpp"
+#include "simulator/step/prediction.hpp"
 #include "tests/schedule/random_step.hpp"
 #include "tests/simulator/machine.hpp"
 #include "tests/simulator/plan_call.hpp"

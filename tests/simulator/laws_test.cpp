@@ -8,9 +8,9 @@
 #include <set>
 
 #include "runtime/core/known_hardware.hpp"
-#include "simulator/observer.hpp"
-#include "simulator/prediction.hpp"
-#include "simulator/search.hpp"
+#include "simulator/search/search.hpp"
+#include "simulator/step/observer.hpp"
+#include "simulator/step/prediction.hpp"
 #include "tests/schedule/random_step.hpp"
 #include "tests/simulator/machine.hpp"
 #include "tests/simulator/plan_call.hpp"

@@ -1,5 +1,5 @@
 // Steps with lists from some of their layers against the full walk, its oracle.
-#include "simulator/layer_sample.hpp"
+#include "simulator/step/layer_sample.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "simulator/least_squares.hpp"
+#include "simulator/calibration/least_squares.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 
 #include "runtime/issue/issuer.hpp"
-#include "simulator/clock.hpp"
-#include "simulator/compute_bound.hpp"
-#include "simulator/prediction.hpp"
+#include "simulator/search/compute_bound.hpp"
+#include "simulator/step/clock.hpp"
+#include "simulator/step/prediction.hpp"
 #include "tests/schedule/random_step.hpp"
 #include "tests/simulator/machine.hpp"
 #include "trainer/executor/copy_counter.hpp"

@@ -1,5 +1,5 @@
 // Lists of pages without a run: recorded ones, those of the model, and the fit of the one to the other.
-#include "simulator/page_lists.hpp"
+#include "simulator/lists/page_lists.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 
 #include "runtime/core/error.hpp"
 #include "runtime/trace/trace.hpp"
-#include "simulator/locality_fit.hpp"
+#include "simulator/lists/locality_fit.hpp"
 #include "tests/core/messages.hpp"
 #include "tests/core/scratch_folder.hpp"
 #include "tests/schedule/random_step.hpp"

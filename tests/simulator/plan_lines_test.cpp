@@ -1,4 +1,4 @@
-#include "simulator/plan_lines.hpp"
+#include "simulator/report/plan_lines.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Policies of eviction against a search through all of them, and against what the issuer moves.
-#include "simulator/policies.hpp"
+#include "simulator/lists/policies.hpp"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "runtime/issue/issuer.hpp"
-#include "simulator/locality.hpp"
+#include "simulator/lists/locality.hpp"
 #include "tests/schedule/random_step.hpp"
 
 namespace oomb::test {

@@ -1,5 +1,5 @@
 // What a fit does where its traces say little: steps that are cut off, numbers that nothing depends on.
-#include "simulator/rate_fit.hpp"
+#include "simulator/calibration/rate_fit.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Traces that are not of the plan they say, and plans read back from where they were written.
-#include "simulator/recording.hpp"
+#include "simulator/replay/recording.hpp"
 
 #include <doctest/doctest.h>
 

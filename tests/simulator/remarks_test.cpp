@@ -1,4 +1,4 @@
-#include "simulator/remarks.hpp"
+#include "simulator/report/remarks.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // What a replay must give, from traces of which everything is known.
-#include "simulator/replay.hpp"
+#include "simulator/replay/replay.hpp"
 
 #include <doctest/doctest.h>
 

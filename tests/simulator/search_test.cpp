@@ -1,5 +1,5 @@
 // The search against every setting there is, and the laws that its answers obey.
-#include "simulator/search.hpp"
+#include "simulator/search/search.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Times of settings that share what they have in common, against each simulated by itself.
-#include "simulator/setting_times.hpp"
+#include "simulator/search/setting_times.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,12 +1,12 @@
 // The walk that leaves out what repeats against the full walk, its oracle.
-#include "simulator/shortcut.hpp"
+#include "simulator/step/shortcut.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
 #include "runtime/core/known_hardware.hpp"
-#include "simulator/prediction.hpp"
+#include "simulator/step/prediction.hpp"
 #include "tests/schedule/random_step.hpp"
 #include "tests/simulator/machine.hpp"
 #include "tests/simulator/plan_call.hpp"

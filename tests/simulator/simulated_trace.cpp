@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "simulator/observer.hpp"
+#include "simulator/step/observer.hpp"
 
 namespace oomb::test {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "runtime/schedule/plan.hpp"
 #include "runtime/trace/trace.hpp"
-#include "simulator/durations.hpp"
-#include "simulator/prediction.hpp"
+#include "simulator/costs/durations.hpp"
+#include "simulator/step/prediction.hpp"
 
 namespace oomb::test {
 

@@ -1,11 +1,11 @@
 // What takes too long to simulate is refused, by the layers that are walked through.
-#include "simulator/step_size.hpp"
+#include "simulator/step/step_size.hpp"
 
 #include <doctest/doctest.h>
 
 #include "runtime/core/known_hardware.hpp"
-#include "simulator/layer_sample.hpp"
-#include "simulator/prediction.hpp"
+#include "simulator/step/layer_sample.hpp"
+#include "simulator/step/prediction.hpp"
 #include "tests/core/messages.hpp"
 #include "tests/simulator/plan_call.hpp"
 

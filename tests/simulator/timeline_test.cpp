@@ -6,7 +6,7 @@
 #include "runtime/core/text_file.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "simulator/cli/simulated_timeline.hpp"
-#include "simulator/prediction.hpp"
+#include "simulator/step/prediction.hpp"
 #include "tests/simulator/plan_call.hpp"
 #include "timeline/overlap.hpp"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "simulator/limits.hpp"
+#include "simulator/report/limits.hpp"
 #include "trainer/executor/backend.hpp"
 
 namespace oomb::trainer {

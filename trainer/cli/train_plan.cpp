@@ -5,10 +5,10 @@
 
 #include "runtime/core/known_hardware.hpp"
 #include "runtime/core/units.hpp"
-#include "simulator/remarks.hpp"
-#include "simulator/search.hpp"
-#include "simulator/step_size.hpp"
-#include "simulator/time_report.hpp"
+#include "simulator/report/remarks.hpp"
+#include "simulator/report/time_report.hpp"
+#include "simulator/search/search.hpp"
+#include "simulator/step/step_size.hpp"
 #include "trainer/cli/program.hpp"
 #ifdef OOMB_HAVE_CUDA
 #include "runtime/device/device_info.hpp"

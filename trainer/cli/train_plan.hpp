@@ -7,8 +7,8 @@
 
 #include "runtime/core/hardware_profile.hpp"
 #include "runtime/flags/run_flags.hpp"
-#include "simulator/limits.hpp"
-#include "simulator/prediction.hpp"
+#include "simulator/report/limits.hpp"
+#include "simulator/step/prediction.hpp"
 #include "trainer/cli/train_flags.hpp"
 
 namespace oomb::trainer {
