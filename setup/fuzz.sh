@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 seconds=${1:-60}
 shift || true
 targets=("$@")
-((${#targets[@]})) || targets=(model_config hardware_profile run_flags trace profile replay page_trace locality npy sidecar safetensors weight_index)
+((${#targets[@]})) || targets=(model_config hardware_profile run_flags trace profile replay page_trace locality npy sidecar safetensors weight_index checkpoint)
 
 if ! echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
     clang++-16 -fsanitize=fuzzer,address -x c++ - -o /dev/null 2>/dev/null; then

@@ -67,6 +67,7 @@ nlohmann/json.hpp nlohmann-json3-dev
 fmt/format.h libfmt-dev
 CLI/CLI.hpp libcli11-dev
 sqlite3.h libsqlite3-dev
+xxhash.h libxxhash-dev
 doctest/doctest.h doctest-dev
 benchmark/benchmark.h libbenchmark-dev
 HEADERS

@@ -15,6 +15,8 @@ class RandomPages : public PageListSource {
 
     // Sequences are counted as they come: each has draws of its own.
     void next_sequence() { ++sequence_; }
+    // As if so many had come.
+    void skip_to(std::int64_t sequences) { sequence_ = static_cast<std::uint64_t>(sequences); }
     // Waits for nothing.
     std::vector<std::int32_t> page_lists(std::int64_t layer, std::int64_t first, std::int64_t count,
                                          Ticket stored) override;

@@ -71,7 +71,7 @@ def write_profile(path, begin_ns=1, version=2):
 
 def main(out):
     folders = {name: Path(out) / name for name in ("model_config", "hardware_profile", "run_flags", "trace", "profile", "replay", "page_trace", "locality", "npy",
-                                                   "sidecar", "safetensors", "weight_index")}
+                                                   "sidecar", "safetensors", "weight_index", "checkpoint")}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
     for file in (ROOT / "models").glob("*.json"):
@@ -92,6 +92,11 @@ def main(out):
     (folders["sidecar"] / "one.json").write_text(json.dumps(
         {"format_version": 1, "tokens": 100, "dtype": "uint16", "documents": [0, 40, 100], "tokenizer_sha256": "0" * 64,
          "eos_token_id": 2}))
+    (folders["checkpoint"] / "one.json").write_text(json.dumps(
+        {"format": "oomb-checkpoint", "version": 1, "step": 2, "sequences": 4, "last_loss": 2.5,
+         "data": {"file": "tokens.npy", "fingerprint": "0123456789abcdef"},
+         "cursor": {"epoch": 1, "offset_tokens": 40, "source_tokens": 100}, "settings": {"--steps": "3"},
+         "checksums": {"a": "0123456789abcdef", "m.a": "0123456789abcdef", "v.a": "0123456789abcdef"}}))
     (folders["weight_index"] / "one.json").write_text(json.dumps(
         {"metadata": {"total_size": 32}, "weight_map": {"a": "shard-1.safetensors", "b": "shard-2.safetensors"}}))
     save_file({"a": numpy.ones((2, 3), numpy.float32), "b": numpy.ones(4, numpy.float16)}, folders["safetensors"] / "two.safetensors")

@@ -81,26 +81,26 @@ class Trainer:
                 command.append("--" + name.replace("_", "-"))
             elif value is not None:
                 command += ["--" + name.replace("_", "-"), str(value)]
-        return command, run
+        return command, run, Path(flags["metrics"] or run / "metrics.jsonl")
 
     @staticmethod
-    def _result(run, returncode, output):
-        return Run(returncode, output, read_metrics(run / "metrics.jsonl"), run / "out", run / "gradients.safetensors")
+    def _result(run, metrics, returncode, output):
+        return Run(returncode, output, read_metrics(metrics), run / "out", run / "gradients.safetensors")
 
     def __call__(self, model, data, context, gradients=False, **flags):
-        command, run = self._command(model, data, context, flags)
+        command, run, metrics = self._command(model, data, context, flags)
         if gradients:
             command += ["--dump-gradients", str(run / "gradients.safetensors")]
         result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                 timeout=TIMEOUT_SECONDS)
-        return self._result(run, result.returncode, result.stdout)
+        return self._result(run, metrics, result.returncode, result.stdout)
 
     def interrupted(self, model, data, context, number, after_steps, delay_seconds=0.0, **flags):
         """Sends the signal `delay_seconds` after `after_steps` steps are in the metrics."""
-        command, run = self._command(model, data, context, flags)
+        command, run, metrics = self._command(model, data, context, flags)
         with open(run / "log", "w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
             end = time.monotonic() + TIMEOUT_SECONDS
-            while process.poll() is None and len(read_metrics(run / "metrics.jsonl")) < after_steps:
+            while process.poll() is None and len(read_metrics(metrics)) < after_steps:
                 assert time.monotonic() < end, "no step was finished in time"
                 time.sleep(0.02)
             time.sleep(delay_seconds)
@@ -109,12 +109,12 @@ class Trainer:
             begin = time.monotonic()
             returncode = process.wait(TIMEOUT_SECONDS)
             seconds_to_end = time.monotonic() - begin
-        result = self._result(run, returncode, (run / "log").read_text())
+        result = self._result(run, metrics, returncode, (run / "log").read_text())
         result.seconds_to_end = seconds_to_end
         return result
 
 
-TERMINATE = signal.SIGTERM
+TERMINATE, KILL = signal.SIGTERM, signal.SIGKILL
 
 
 def load_tensors(folder):

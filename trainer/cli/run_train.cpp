@@ -30,7 +30,8 @@ constexpr const char* kDescription =
     "oomb-train eval [flags] measures the loss of a model by position instead; oomb-train eval --help lists its flags.";
 constexpr const char* kFooter =
     "Tokens: K is 1,024, M is 1,048,576. Sizes: KiB, MiB, GiB, TiB are powers of 1024; KB, MB, GB, TB powers of 1000.\n"
-    "SIGINT and SIGTERM end the run after its last complete step; --out is written then, too.\n"
+    "SIGINT and SIGTERM end the run after its last complete step; --out is written then, too (with --checkpoint the\n"
+    "checkpoint instead).\n"
     "\n"
     "Exit code: 0 done; 1 failed; 2 wrong usage; 3 the run does not fit, and the peaks under other flags are printed.\n"
     "\n"

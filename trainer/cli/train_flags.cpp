@@ -37,6 +37,19 @@ void add_data_flags(CLI::App& app, TrainingOptions& options) {
         ->type_name("N")
         ->capture_default_str()
         ->group("Data and output");
+    app.add_option("--checkpoint", options.checkpoint,
+                   "keep the state of the run in this folder (docs/checkpoints.md): weights, m, v, place in the data; "
+                   "also when a signal ends the run, whose --out is then not written")
+        ->type_name("DIR")
+        ->group("Data and output");
+    app.add_option("--checkpoint-minutes", options.checkpoint_minutes,
+                   "time between two checkpoints, at least; 0: one after every step")
+        ->type_name("X")
+        ->capture_default_str()
+        ->group("Data and output");
+    app.add_flag("--resume", options.resume,
+                 "go on from the checkpoint of --checkpoint, if there is one; --metrics is continued")
+        ->group("Data and output");
     app.add_option("--metrics", options.metrics, "one JSON object per step and line (docs/metrics.md); must not exist")
         ->type_name("FILE")
         ->group("Data and output");
@@ -84,11 +97,9 @@ void check_paths(const TrainingOptions& options, const std::filesystem::path& pr
             options.out.string());
     }
     const std::pair<const char*, const std::filesystem::path*> files[] = {
-        {"--out", &options.out},
-        {"--metrics", &options.metrics},
-        {"--trace", &options.trace},
-        {"--profile", &profile},
-        {"--dump-gradients", &options.dump_gradients}};
+        {"--out", &options.out},         {"--checkpoint", &options.checkpoint},
+        {"--metrics", &options.metrics}, {"--trace", &options.trace},
+        {"--profile", &profile},         {"--dump-gradients", &options.dump_gradients}};
     for (const auto& [flag, path] : files) {
         for (const auto& [other, same] : files) {
             if (flag != other && !path->empty() && path->lexically_normal() == same->lexically_normal()) {
@@ -96,6 +107,23 @@ void check_paths(const TrainingOptions& options, const std::filesystem::path& pr
                                  path->string());
             }
         }
+    }
+}
+
+void check_checkpoint(const TrainingOptions& options, bool updates_weights) {
+    constexpr double kMostMinutes = 1e6;
+    check_range("--checkpoint-minutes", options.checkpoint_minutes, 0, kMostMinutes,
+                "a number from 0 to below 1000000");
+    if (options.checkpoint.empty()) {
+        if (options.resume) {
+            fail<UsageError>("--resume needs --checkpoint DIR, the folder that holds the state of the run");
+        }
+        return;
+    }
+    if (!updates_weights || options.synthetic) {
+        fail<UsageError>(
+            "--checkpoint {} with {}: such a run changes no weight that is worth keeping; leave one of the two out",
+            options.checkpoint.string(), updates_weights ? "--synthetic" : "--no-optimizer");
     }
 }
 
@@ -222,6 +250,7 @@ TrainingOptions to_training_options(const TrainFlags& flags, bool updates_weight
     if (options.save_every > 0 && options.out.empty()) {
         fail<UsageError>("--save-every needs --out, beside which the folders are written");
     }
+    check_checkpoint(options, updates_weights);
     options.learning_rate.schedule =
         flags.schedule == "cosine" ? LearningRateSchedule::kCosine : LearningRateSchedule::kConstant;
     options.from_scratch = options.from_scratch || options.synthetic;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "kernels/cpu/optimizer.hpp"
 #include "runtime/core/error.hpp"
@@ -103,9 +104,9 @@ void CpuBackend<T>::set_weight(std::size_t parameter, std::span<const std::byte>
         std::vector<A> masters(elements);
         convert<A>(values, type, masters);
         if (shards_.splits_master()) {
-            put_masters<std::uint16_t>(first, split_weights(masters, target));
+            put_state<std::uint16_t>(StateArray::kMaster, first, split_weights(masters, target));
         } else {
-            put_masters<A>(first, masters);
+            put_state<A>(StateArray::kMaster, first, masters);
         }
     }
 }
@@ -118,17 +119,35 @@ TensorValues CpuBackend<T>::weight(std::size_t parameter) {
     if constexpr (!std::is_same_v<T, A>) {
         if (shards_.splits_master()) {
             std::vector<std::uint16_t> remainders(elements);
-            get_masters<std::uint16_t>(first, remainders);
+            get_state<std::uint16_t>(StateArray::kMaster, first, remainders);
             values_ = join_weights(stored, remainders);
             return TensorValues(std::span<const A>(values_));
         }
         if (shards_.has_master()) {
             values_.resize(elements);
-            get_masters<A>(first, values_);
+            get_state<A>(StateArray::kMaster, first, values_);
             return TensorValues(std::span<const A>(values_));
         }
     }
     return TensorValues(stored);
+}
+
+template <class T>
+TensorValues CpuBackend<T>::moment(Moment which, std::size_t parameter) {
+    require(shards_.count > 0, "moments: the plan has no optimizer");
+    values_.resize(layout_.parameters()[parameter].elements);
+    get_state<A>(array_of(which), layout_.offset(parameter), values_);
+    return TensorValues(std::span<const A>(values_));
+}
+
+template <class T>
+void CpuBackend<T>::set_moment(Moment which, std::size_t parameter, std::span<const std::byte> values) {
+    const std::int64_t elements = layout_.parameters()[parameter].elements;
+    require(shards_.count > 0 && std::ssize(values) == elements * static_cast<std::int64_t>(sizeof(A)),
+            "moments of {}: {} bytes for {} elements", layout_.parameters()[parameter].name, values.size(), elements);
+    std::vector<A> aligned(elements);  // files do not promise it
+    std::memcpy(aligned.data(), values.data(), values.size());
+    put_state<A>(array_of(which), layout_.offset(parameter), aligned);
 }
 
 template <class T>
@@ -142,17 +161,17 @@ TensorValues CpuBackend<T>::gradient(std::size_t parameter) {
 // Elements from `first` on, as they are stored, to and from their homes.
 template <class T>
 template <class E>
-void CpuBackend<T>::put_masters(std::int64_t first, std::span<const E> values) {
+void CpuBackend<T>::put_state(StateArray array, std::int64_t first, std::span<const E> values) {
     for_each_shard(shards_, first, std::ssize(values), [&](std::int64_t shard, std::int64_t part, std::int64_t count) {
-        E* home = state_at_home<E>(memory_, shards_, StateArray::kMaster, shard);
+        E* home = state_at_home<E>(memory_, shards_, array, shard);
         std::copy_n(values.begin() + (part - first), count, home + (part - shards_.first(shard)));
     });
 }
 template <class T>
 template <class E>
-void CpuBackend<T>::get_masters(std::int64_t first, std::span<E> values) const {
+void CpuBackend<T>::get_state(StateArray array, std::int64_t first, std::span<E> values) const {
     for_each_shard(shards_, first, std::ssize(values), [&](std::int64_t shard, std::int64_t part, std::int64_t count) {
-        const E* home = state_at_home<E>(memory_, shards_, StateArray::kMaster, shard);
+        const E* home = state_at_home<E>(memory_, shards_, array, shard);
         std::copy_n(home + (part - shards_.first(shard)), count, values.begin() + (part - first));
     });
 }

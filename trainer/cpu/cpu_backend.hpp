@@ -63,6 +63,8 @@ class CpuBackend : public Backend {
     void set_weight(std::size_t parameter, std::span<const std::byte> values, DType type) override;
     TensorValues weight(std::size_t parameter) override;
     TensorValues gradient(std::size_t parameter) override;
+    TensorValues moment(Moment which, std::size_t parameter) override;
+    void set_moment(Moment which, std::size_t parameter, std::span<const std::byte> values) override;
     // [layout().elements()], while idle.
     T* weights() { return memory_.template idle<T>(schedule::RegionName::kWeights); }
     A* gradients() { return memory_.template idle<A>(schedule::RegionName::kGradients); }  // without bf16 gradients
@@ -147,9 +149,9 @@ class CpuBackend : public Backend {
     }
     A* vector_gradient(const Issued& issued, ParameterKind kind, std::int64_t layer = -1);
     template <class E>
-    void put_masters(std::int64_t first, std::span<const E> values);
+    void put_state(StateArray array, std::int64_t first, std::span<const E> values);
     template <class E>
-    void get_masters(std::int64_t first, std::span<E> values) const;
+    void get_state(StateArray array, std::int64_t first, std::span<E> values) const;
     std::int64_t row_in_chunk(const Issued& issued) const;
 
     const schedule::Plan& plan_;

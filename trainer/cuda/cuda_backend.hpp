@@ -67,6 +67,8 @@ class CudaBackend : public Backend {
     bool randomize_weights(std::uint64_t seed) override;
     TensorValues weight(std::size_t parameter) override;
     TensorValues gradient(std::size_t parameter) override;
+    TensorValues moment(Moment which, std::size_t parameter) override;
+    void set_moment(Moment which, std::size_t parameter, std::span<const std::byte> values) override;
     // Where they lie in GPU memory, in the order of layout(). Only while idle, and without bf16 gradients.
     A* gradients() { return memory_->template idle<A>(schedule::RegionName::kGradients); }
     StepSums sums() const override;
@@ -185,9 +187,9 @@ class CudaBackend : public Backend {
     std::int64_t row_in_chunk(const Issued& issued) const;
     std::byte* workspace(std::int64_t part) const;
     template <class E>
-    void put_masters(std::int64_t first, std::span<const E> values);
+    void put_state(StateArray array, std::int64_t first, std::span<const E> values);
     template <class E>
-    void get_masters(std::int64_t first, std::span<E> values) const;
+    void get_state(StateArray array, std::int64_t first, std::span<E> values) const;
     template <class E>
     void put_masters_of_device(std::int64_t first, const E* values, std::int64_t count);
     void draw_weights(std::size_t parameter, std::uint64_t key);

@@ -43,6 +43,7 @@ class SequenceReader {
     // Throws FileError when the source is too short for one sequence or needs a larger vocabulary than the model has.
     SequenceReader(std::shared_ptr<const TokenSource> source, std::int64_t context_tokens, std::int64_t vocabulary);
 
+    const TokenSource& source() const { return *source_; }
     std::int64_t context_tokens() const { return context_tokens_; }
     std::int64_t sequences_per_epoch() const { return sequences_per_epoch_; }
     std::int64_t dropped_tokens() const;  // at the end of each epoch, never read as a target

@@ -14,7 +14,7 @@
 #include "runtime/issue/issued_operation.hpp"
 #include "runtime/schedule/plan.hpp"
 #include "trainer/model/parameter_layout.hpp"
-#include "trainer/weights/hf_folder_writer.hpp"
+#include "trainer/weights/shard_writer.hpp"
 
 namespace oomb::trainer {
 
@@ -63,6 +63,9 @@ struct KvGradients {
     std::span<const float> keys, values;
 };
 
+// What AdamW keeps of a parameter beside its weight: running means of the gradient, and of its square.
+enum class Moment : std::uint8_t { kM, kV };
+
 class Backend : public issue::IssuedSink, public issue::PageListSource {
   public:
     // Operations arrive in program order; the backend may run them later, each engine in order, each operation after
@@ -90,6 +93,10 @@ class Backend : public issue::IssuedSink, public issue::PageListSource {
     // In the type they are held in; valid until the next call.
     virtual TensorValues weight(std::size_t parameter) = 0;
     virtual TensorValues gradient(std::size_t parameter) = 0;
+    // [elements of the parameter] in the accumulator type, wherever they lie; what moment() returns is valid until the
+    // next call. Of a plan with an optimizer.
+    virtual TensorValues moment(Moment which, std::size_t parameter) = 0;
+    virtual void set_moment(Moment which, std::size_t parameter, std::span<const std::byte> values) = 0;
     virtual StepSums sums() const = 0;
     // Of an evaluation: the loss of each of the first `tokens` targets of the sequence, 0 for ignored ones. As precise
     // as the accumulator type.

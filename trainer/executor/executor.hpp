@@ -60,6 +60,9 @@ class Executor {
     // as compute_gradients().
     EvaluationResult evaluate(const SequenceView& sequence);
 
+    // A run that goes on after so many sequences: draws of --attention random go on with it. Before the first step.
+    void skip_sequences(std::int64_t sequences) { random_.skip_to(sequences); }
+
     const issue::Issuer& issuer() const { return issuer_; }
     // What the schedule asked a copy engine to move, since the start.
     const issue::Movement& scheduled(schedule::Engine engine) const { return counter_.total(engine); }

@@ -15,6 +15,9 @@
 namespace oomb::trainer {
 
 enum class StateArray : std::uint8_t { kM, kV, kMaster };
+constexpr StateArray array_of(Moment which) {
+    return which == Moment::kM ? StateArray::kM : StateArray::kV;
+}
 
 // [OptimizerShards::size(shard)] each.
 template <class A>

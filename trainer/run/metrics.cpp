@@ -1,5 +1,7 @@
 #include "trainer/run/metrics.hpp"
 
+#include "runtime/core/json.hpp"
+#include "runtime/core/text_file.hpp"
 #include "trainer/run/json_value.hpp"
 
 namespace oomb::trainer {
@@ -31,6 +33,37 @@ Json device_json(const StepMetrics& metrics) {
             {"celsius", or_null(metrics.device.celsius)}};
 }
 
+// The lines of steps up to `last`.
+std::string lines_up_to(std::int64_t last, const std::string& text, const std::string& name) {
+    std::string kept;
+    for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
+        end = text.find('\n', begin);
+        if (end == std::string::npos) {
+            break;  // cut short
+        }
+        const std::string line = text.substr(begin, end - begin);
+        const oomb::Json json = parse_json(line, name);
+        if (JsonNode(json, name).at("step").as_integer() <= last) {
+            kept += line + "\n";
+        }
+    }
+    return kept;
+}
+
+// Leaves the lines of the steps that are done in a file that is there.
+OutputFile::Mode mode_of(const std::filesystem::path& path, std::int64_t steps_before) {
+    std::error_code error;
+    if (steps_before == 0 || !std::filesystem::exists(path, error)) {
+        return OutputFile::Mode::kNew;
+    }
+    constexpr std::int64_t kMostBytes = std::int64_t{1} << 32;
+    const std::string text = read_text_file(path, kMostBytes);
+    if (const std::string kept = lines_up_to(steps_before, text, path.string()); kept != text) {
+        write_text_file(path, kept);
+    }
+    return OutputFile::Mode::kAppend;
+}
+
 }  // namespace
 
 std::string to_json_line(const StepMetrics& metrics) {
@@ -56,7 +89,8 @@ std::string to_json_line(const StepMetrics& metrics) {
     return json.dump() + "\n";
 }
 
-MetricsFile::MetricsFile(const std::filesystem::path& path) : calls_(FileCalls::system()), file_(path, calls_) {}
+MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t steps_before)
+    : calls_(FileCalls::system()), file_(path, calls_, mode_of(path, steps_before)) {}
 
 void MetricsFile::write(const StepMetrics& metrics) {
     file_.write(to_json_line(metrics));

@@ -32,8 +32,10 @@ std::string to_json_line(const StepMetrics& metrics);  // ends with a newline
 
 class MetricsFile {
   public:
-    // Throws FileError when the file exists (its lines would be lost or mixed) or can't be made.
-    explicit MetricsFile(const std::filesystem::path& path);
+    // Throws FileError when the file exists (its lines would be lost or mixed) or can't be made. Of a run that goes on
+    // after `steps_before` steps it may exist: lines of later steps, and one that was cut short, are dropped; FileError
+    // for what is no metrics file.
+    explicit MetricsFile(const std::filesystem::path& path, std::int64_t steps_before = 0);
     void write(const StepMetrics& metrics);  // throws FileError
 
   private:

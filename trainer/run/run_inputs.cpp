@@ -104,19 +104,25 @@ void check_output_file(const std::filesystem::path& file) {
     }
 }
 
-void check_outputs(const TrainingOptions& options, const schedule::Plan& plan, const RunInputs& inputs) {
-    for (const std::filesystem::path& file : {options.metrics, options.trace, options.dump_gradients}) {
+void check_outputs(const TrainingOptions& options, const schedule::Plan& plan, const RunInputs& inputs,
+                   std::int64_t steps_before) {
+    for (const std::filesystem::path& file : {options.trace, options.dump_gradients}) {
         if (!file.empty()) {
             check_output_file(file);
         }
+    }
+    if (!options.metrics.empty() && steps_before == 0) {
+        check_output_file(options.metrics);
     }
     if (options.out.empty()) {
         return;
     }
     std::int64_t folders = 1;
     for (std::int64_t step = options.save_every; saves_after(options, step); step += options.save_every) {
-        refuse_existing(step_folder(options, step));
-        ++folders;
+        if (steps_before == 0) {
+            refuse_existing(step_folder(options, step));
+        }
+        folders += step > steps_before;
     }
     HfFolderWriter(folder_request(options, plan, inputs, options.out)).check_space(folders);
 }
@@ -127,9 +133,7 @@ HfFolderRequest folder_request(const TrainingOptions& options, const schedule::P
     request.source = options.model;
     request.out = out;
     request.tensors = stored_tensors(plan.model, inputs.weights ? &*inputs.weights : nullptr);
-    if (plan.run.context_tokens > plan.model.max_positions) {
-        request.config_changes_json = fmt::format(R"({{"max_position_embeddings": {}}})", plan.run.context_tokens);
-    }
+    request.config_changes_json = config_for_context(plan.run.context_tokens, plan.model.max_positions);
     return request;
 }
 

@@ -39,8 +39,10 @@ RunInputs open_inputs(const TrainingOptions& options, const schedule::Plan& plan
 void check_output_file(const std::filesystem::path& file);
 
 // What could not be written at the end: FileError for what exists already or has no folder to lie in, DoesNotFitError
-// for a disk that is too small. Writes nothing.
-void check_outputs(const TrainingOptions& options, const schedule::Plan& plan, const RunInputs& inputs);
+// for a disk that is too small. Writes nothing. Of a run that goes on after `steps_before` steps the metrics and the
+// folders of --save-every may be there.
+void check_outputs(const TrainingOptions& options, const schedule::Plan& plan, const RunInputs& inputs,
+                   std::int64_t steps_before);
 
 HfFolderRequest folder_request(const TrainingOptions& options, const schedule::Plan& plan, const RunInputs& inputs,
                                const std::filesystem::path& out);

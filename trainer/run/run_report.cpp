@@ -190,6 +190,7 @@ std::string run_json(const RunView& run, const RunFacts& facts) {
     json["data"] = data_json(options, facts.cursor);
     json["steps"] = {{"done", facts.steps_done},
                      {"asked", options.learning_rate.steps},
+                     {"resumed_after", facts.resumed_after},
                      {"accumulation", options.accumulation},
                      {"interrupted", facts.interrupted},
                      {"last_loss", facts.steps_done > 0 ? Json(facts.last_loss) : Json(nullptr)}};

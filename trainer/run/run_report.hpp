@@ -11,6 +11,8 @@ namespace oomb::trainer {
 
 struct RunFacts {
     std::int64_t steps_done = 0;
+    std::int64_t resumed_after = 0;  // steps that runs before this one did
+    std::int64_t sequences = 0;      // trained on, by them and by this one
     bool interrupted = false;
     double last_loss = 0.0;
     DataCursor cursor;

@@ -11,6 +11,7 @@
 #include "trainer/run/gradient_file.hpp"
 #include "trainer/run/metrics.hpp"
 #include "trainer/run/progress.hpp"
+#include "trainer/run/resume.hpp"
 #include "trainer/run/run_inputs.hpp"
 #include "trainer/run/run_report.hpp"
 #include "trainer/run/trace_file.hpp"
@@ -33,12 +34,16 @@ class TrainingRun {
 
   private:
     void load_weights();
+    void begin_after(const CheckpointFacts& facts);
     void run_steps();
+    void keep_state();
+    bool is_checkpoint_due() const;
     bool run_step(std::int64_t step);
     void end_step();
     void report_step(std::int64_t step, const StepResult& result, const StepUse& use, double learning_rate);
     RunView view() const { return {options_, plan_, *backend_, *executor_, meter_->total()}; }
     void save(const std::filesystem::path& out);
+    void save_step(std::int64_t step);
     template <class... Args>
     void say(fmt::format_string<Args...> format, Args&&... args) const {
         std::fputs(fmt::format(format, std::forward<Args>(args)...).c_str(), log_);
@@ -50,6 +55,8 @@ class TrainingRun {
     std::FILE* log_;
     const std::atomic<bool>& stop_;
     RunInputs inputs_;
+    const std::optional<Checkpoint> resumed_;
+    std::unique_ptr<CheckpointFolder> checkpoints_;
     std::unique_ptr<MetricsFile> metrics_;
     std::unique_ptr<TraceFile> trace_;
     std::unique_ptr<Progress> progress_;
@@ -57,14 +64,27 @@ class TrainingRun {
     std::unique_ptr<Executor> executor_;
     std::unique_ptr<RunMeter> meter_;
     RunFacts facts_;
+    std::int64_t kept_step_ = 0;  // of the newest checkpoint
+    Clock::time_point kept_at_ = Clock::now();
 };
 
 TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& plan, const BackendFactory& make_backend,
                          const std::atomic<bool>& stop, std::FILE* log)
-    : options_(options), plan_(plan), log_(log), stop_(stop), inputs_(open_inputs(options, plan, log)) {
-    check_outputs(options_, plan_, inputs_);
+    : options_(options),
+      plan_(plan),
+      log_(log),
+      stop_(stop),
+      inputs_(open_inputs(options, plan, log)),
+      resumed_(resumed_checkpoint(options, plan, inputs_, log)) {
+    if (resumed_) {
+        begin_after(resumed_->facts);
+    }
+    check_outputs(options_, plan_, inputs_, facts_.resumed_after);
+    if (!options_.checkpoint.empty()) {
+        checkpoints_ = std::make_unique<CheckpointFolder>(options_.checkpoint, options_.model, plan_);
+    }
     if (!options_.metrics.empty()) {
-        metrics_ = std::make_unique<MetricsFile>(options_.metrics);
+        metrics_ = std::make_unique<MetricsFile>(options_.metrics, facts_.resumed_after);
     }
     if (!options_.trace.empty()) {
         trace_ = std::make_unique<TraceFile>(options_.trace);
@@ -72,6 +92,7 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
     backend_ = make_backend(plan_);
     executor_ = std::make_unique<Executor>(plan_, *backend_, &stop_);
     executor_->replace_lists(options_.lists);
+    executor_->skip_sequences(facts_.sequences);
     meter_ = std::make_unique<RunMeter>(*backend_, *executor_);
     if (const std::string missing = backend_->device_reading().missing; !missing.empty()) {
         say("note: {}\n", missing);
@@ -91,7 +112,18 @@ TrainingRun::TrainingRun(const TrainingOptions& options, const schedule::Plan& p
     }
 }
 
+void TrainingRun::begin_after(const CheckpointFacts& facts) {
+    facts_.steps_done = facts_.resumed_after = kept_step_ = facts.step;
+    facts_.sequences = facts.sequences;
+    facts_.last_loss = facts.last_loss;
+    facts_.cursor = facts.cursor;
+}
+
 void TrainingRun::load_weights() {
+    if (resumed_) {
+        restore(*backend_, *resumed_, plan_);
+        return;
+    }
     if (!options_.from_scratch) {
         set_weights(*backend_, *inputs_.weights);
         return;
@@ -110,24 +142,58 @@ void TrainingRun::load_weights() {
 
 void TrainingRun::run() {
     load_weights();
-    run_steps();
-    if (!options_.out.empty()) {
+    kept_at_ = Clock::now();
+    try {
+        run_steps();
+    } catch (const NumericError&) {
+        keep_state();  // of the step before, which is whole
+        throw;
+    }
+    keep_state();
+    if (!options_.out.empty() && !(facts_.interrupted && checkpoints_)) {
         save(options_.out);
     }
     say("\n{}", run_table(view()));
 }
 
 void TrainingRun::run_steps() {
-    for (std::int64_t step = 1; step <= options_.learning_rate.steps; ++step) {
+    for (std::int64_t step = facts_.steps_done + 1; step <= options_.learning_rate.steps; ++step) {
         if (stop_ || !run_step(step)) {
             facts_.interrupted = true;
             say("stopped after {} of {} steps\n", facts_.steps_done, options_.learning_rate.steps);
             return;
         }
         if (saves_after(options_, step)) {
-            save(step_folder(options_, step));
+            save_step(step);
+        }
+        if (is_checkpoint_due()) {
+            keep_state();
         }
     }
+}
+
+bool TrainingRun::is_checkpoint_due() const {
+    return checkpoints_ && seconds_between(kept_at_, Clock::now()) >= 60 * options_.checkpoint_minutes;
+}
+
+// A checkpoint, unless there is one of this step.
+void TrainingRun::keep_state() {
+    if (!checkpoints_ || kept_step_ == facts_.steps_done) {
+        return;
+    }
+    const std::filesystem::path path =
+        checkpoints_->write(*backend_,
+                            {.step = facts_.steps_done,
+                             .sequences = facts_.sequences,
+                             .last_loss = facts_.last_loss,
+                             .data_file = options_.data.string(),
+                             .data_fingerprint = fingerprint_of(inputs_.reader->source()),
+                             .cursor = facts_.cursor,
+                             .settings = settings_of(options_, plan_)},
+                            run_json(view(), facts_));
+    kept_step_ = facts_.steps_done;
+    kept_at_ = Clock::now();
+    say("kept the state in {}\n", path.string());
 }
 
 bool TrainingRun::run_step(std::int64_t step) {
@@ -159,7 +225,7 @@ bool TrainingRun::run_step(std::int64_t step) {
         inputs_.reader->restore(before);
         return false;
     }
-    if (step == 1 && !options_.dump_gradients.empty()) {
+    if (step == facts_.resumed_after + 1 && !options_.dump_gradients.empty()) {
         write_gradients(*backend_, options_.dump_gradients);
     }
     if (options_.updates_weights) {
@@ -168,6 +234,7 @@ bool TrainingRun::run_step(std::int64_t step) {
     const double seconds = seconds_between(start, Clock::now());
     end_step();
     facts_.steps_done = step;
+    facts_.sequences += options_.accumulation;
     facts_.last_loss = result.loss;
     facts_.cursor = inputs_.reader->cursor();
     const RunConfiguration& run = plan_.run;
@@ -207,6 +274,17 @@ void TrainingRun::report_step(std::int64_t step, const StepResult& result, const
         format_duration(use.seconds));
 }
 
+// A run before this one may have written it, after the checkpoint that this one goes on from.
+void TrainingRun::save_step(std::int64_t step) {
+    const std::filesystem::path folder = step_folder(options_, step);
+    std::error_code error;
+    if (resumed_ && std::filesystem::exists(folder, error)) {
+        say("{} is there already and stays as it is\n", folder.string());
+        return;
+    }
+    save(folder);
+}
+
 void TrainingRun::save(const std::filesystem::path& out) {
     std::map<std::string, std::size_t> by_name;
     for (std::size_t i = 0; i < backend_->layout().parameters().size(); ++i) {
@@ -230,7 +308,14 @@ void check_run(const TrainingOptions& options, const schedule::Plan& plan, std::
     if (options.synthetic || !options.data.empty()) {
         inputs = open_inputs(options, plan, log);
     }
-    check_outputs(options, plan, inputs);
+    std::optional<Checkpoint> resumed;
+    if (inputs.reader) {
+        resumed = resumed_checkpoint(options, plan, inputs, log);
+    }
+    check_outputs(options, plan, inputs, resumed ? resumed->facts.step : 0);
+    if (!options.checkpoint.empty()) {
+        CheckpointFolder::check(options.checkpoint, options.model, plan);
+    }
     if (!options.data.empty()) {
         inputs.reader->next();  // ids that the model does not have
     }

@@ -34,6 +34,9 @@ struct TrainingOptions {
     bool updates_weights = true;           // false: --no-optimizer
     std::int64_t accumulation = 1;         // sequences per optimizer step
     std::int64_t save_every = 0;           // steps; 0: only at the end
+    std::filesystem::path checkpoint;      // folder of the run's state; empty: it is not kept
+    double checkpoint_minutes = 30.0;      // between two checkpoints, at least; 0: one after every step
+    bool resume = false;                   // from the checkpoint, where there is one
     std::uint64_t seed = 0;
     std::int64_t threads = 1;
     LearningRatePlan learning_rate;
@@ -47,8 +50,8 @@ struct TrainingOptions {
 using BackendFactory = std::function<std::unique_ptr<Backend>(const schedule::Plan&)>;
 
 // Everything is read and checked before the first step: weights against the shape, data against the vocabulary and the
-// tokenizer, room on the disk for `out`. `stop` ends the run after the last complete step; `out` is written then too.
-// Messages for the user go to `log`.
+// tokenizer, room on the disk for `out` and for checkpoints. `stop` ends the run after the last complete step; then
+// `out` is written too, or with `checkpoint` the checkpoint alone. Messages for the user go to `log`.
 void run_training(const TrainingOptions& options, const schedule::Plan& plan, const BackendFactory& make_backend,
                   const std::atomic<bool>& stop, std::FILE* log);
 

@@ -10,15 +10,12 @@
 #include "runtime/core/json.hpp"
 #include "runtime/core/text_file.hpp"
 #include "runtime/core/units.hpp"
-#include "trainer/weights/convert.hpp"
 #include "trainer/weights/mapped_file.hpp"
 
 namespace oomb::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using ValuesOf = std::function<TensorValues(const StoredTensor&)>;
-
 constexpr std::string_view kConfigName = "config.json";
 constexpr std::array<std::string_view, 11> kCopiedNames{
     "tokenizer.json",
@@ -33,7 +30,6 @@ constexpr std::array<std::string_view, 11> kCopiedNames{
     "chat_template.jinja",
     "generation_config.json",
 };
-constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;
 
 const char* config_name(DType type) {
     switch (type) {
@@ -121,35 +117,11 @@ class PartialFolder {
     bool renamed_ = false;
 };
 
-void write_text(const fs::path& path, std::string_view text, const FileCalls& calls) {
-    OutputFile file(path, calls);
-    file.write(text);
-    file.close();
-}
-
-void write_tensor(OutputFile& file, const StoredTensor& tensor, const TensorValues& values) {
-    const std::int64_t from_bytes = bytes_of(values.dtype);
-    const std::int64_t to_bytes = bytes_of(tensor.dtype);
-    const std::int64_t elements = tensor.bytes() / to_bytes;
-    require(static_cast<std::int64_t>(values.bytes.size()) == elements * from_bytes,
-            "tensor {}: given {} bytes for {} elements of {}", tensor.name, values.bytes.size(), elements,
-            name_of(values.dtype));
-    std::vector<std::byte> block(static_cast<std::size_t>(std::min(elements, kBlockElements) * to_bytes));
-    for (std::int64_t begin = 0; begin < elements; begin += kBlockElements) {
-        const std::int64_t count = std::min(kBlockElements, elements - begin);
-        const auto source = values.bytes.subspan(static_cast<std::size_t>(begin * from_bytes),
-                                                 static_cast<std::size_t>(count * from_bytes));
-        const std::span<std::byte> target(block.data(), static_cast<std::size_t>(count * to_bytes));
-        const std::int64_t overflows = convert_bytes(source, values.dtype, target, tensor.dtype);
-        if (overflows > 0) {
-            fail<NumericError>("tensor {}: {} values are too large for {}, the type it is stored in", tensor.name,
-                               overflows, name_of(tensor.dtype));
-        }
-        file.write(target);
-    }
-}
-
 }  // namespace
+
+std::string config_for_context(std::int64_t context_tokens, std::int64_t max_positions) {
+    return context_tokens > max_positions ? fmt::format(R"({{"max_position_embeddings": {}}})", context_tokens) : "";
+}
 
 HfFolderWriter::HfFolderWriter(HfFolderRequest request, FileCalls calls)
     : request_(std::move(request)), calls_(std::move(calls)) {
@@ -189,20 +161,24 @@ void HfFolderWriter::check_space(std::int64_t copies) const {
     }
 }
 
-void HfFolderWriter::write(const ValuesOf& values_of, const std::string& run_text) const {
+void HfFolderWriter::write(const ValuesOf& values_of, const std::string& run_text,
+                           const std::function<void(const fs::path&)>& more) const {
     const fs::path parent = parent_of(request_.out);
     check_target(request_.out, parent);
     check_space();
     PartialFolder partial(fmt::format("{}.partial-{}", request_.out.string(), ::getpid()));
     write_files(partial.path(), values_of, run_text);
+    if (more) {
+        more(partial.path());
+    }
     sync_folder(partial.path(), calls_);
     partial.rename_to(request_.out);
     sync_folder(parent, calls_);
 }
 
 void HfFolderWriter::write_files(const fs::path& folder, const ValuesOf& values_of, const std::string& run_text) const {
-    write_text(folder / kConfigName, config_text_, calls_);
-    write_text(folder / "run.json", run_text, calls_);
+    write_new_text(folder / kConfigName, config_text_, calls_);
+    write_new_text(folder / "run.json", run_text, calls_);
     for (const fs::path& source : copied_files_) {
         const MappedFile mapped = MappedFile::open(source);
         OutputFile file(folder / source.filename(), calls_);
@@ -210,20 +186,11 @@ void HfFolderWriter::write_files(const fs::path& folder, const ValuesOf& values_
         file.close();
     }
     for (const Shard& shard : shards_) {
-        write_shard(folder, shard, values_of);
+        write_shard(folder, shard, values_of, calls_);
     }
     if (!index_text_.empty()) {
-        write_text(folder / kIndexFileName, index_text_, calls_);
+        write_new_text(folder / kIndexFileName, index_text_, calls_);
     }
-}
-
-void HfFolderWriter::write_shard(const fs::path& folder, const Shard& shard, const ValuesOf& values_of) const {
-    OutputFile file(folder / shard.file_name, calls_);
-    file.write(shard.header);
-    for (const StoredTensor& tensor : shard.tensors) {
-        write_tensor(file, tensor, values_of(tensor));
-    }
-    file.close();
 }
 
 }  // namespace oomb::trainer

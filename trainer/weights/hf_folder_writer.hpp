@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/weights/output_file.hpp"
-#include "trainer/weights/shard_plan.hpp"
+#include "trainer/weights/shard_writer.hpp"
 
 namespace oomb::trainer {
 
@@ -25,16 +24,9 @@ struct HfFolderRequest {
     std::int64_t max_shard_bytes = kMaxShardBytes;
 };
 
-// Values of one tensor, row-major; the memory is the caller's and is read before the next tensor is asked for.
-struct TensorValues {
-    std::span<const std::byte> bytes;
-    DType dtype = DType::kF32;
-
-    TensorValues(std::span<const std::byte> raw, DType type) : bytes(raw), dtype(type) {}
-    explicit TensorValues(std::span<const float> values) : bytes(std::as_bytes(values)), dtype(DType::kF32) {}
-    explicit TensorValues(std::span<const double> values) : bytes(std::as_bytes(values)), dtype(DType::kF64) {}
-    explicit TensorValues(std::span<const BFloat16> values) : bytes(std::as_bytes(values)), dtype(DType::kBF16) {}
-};
+// HfFolderRequest::config_changes_json of a model that was trained over `context_tokens`: so many positions, if it has
+// fewer; else empty.
+std::string config_for_context(std::int64_t context_tokens, std::int64_t max_positions);
 
 // Everything is written into `<out>.partial-<process id>` beside `out`, flushed, and renamed at the end, so `out` is
 // either absent or whole. A failure removes the partial folder; a crash leaves it, and nothing reads it again.
@@ -49,17 +41,14 @@ class HfFolderWriter {
     // Throws DoesNotFitError when the disk has fewer than `copies` x total_bytes() to spare.
     void check_space(std::int64_t copies = 1) const;
 
-    // Writes the folder; `values_of` is called once for each tensor, in file order. `run_text` becomes run.json.
-    // Throws FileError when a write fails, NumericError when a finite value has no finite counterpart in the stored
-    // type, and whatever `values_of` throws.
-    void write(const std::function<TensorValues(const StoredTensor&)>& values_of, const std::string& run_text) const;
+    // Writes the folder; `values_of` is called once for each tensor, in file order. `run_text` becomes run.json. `more`
+    // then writes what else belongs into the folder that it is given, before all of it gets its name. Throws as
+    // write_shard(), and whatever `more` throws.
+    void write(const ValuesOf& values_of, const std::string& run_text,
+               const std::function<void(const std::filesystem::path&)>& more = {}) const;
 
   private:
-    void write_files(const std::filesystem::path& folder,
-                     const std::function<TensorValues(const StoredTensor&)>& values_of,
-                     const std::string& run_text) const;
-    void write_shard(const std::filesystem::path& folder, const Shard& shard,
-                     const std::function<TensorValues(const StoredTensor&)>& values_of) const;
+    void write_files(const std::filesystem::path& folder, const ValuesOf& values_of, const std::string& run_text) const;
 
     HfFolderRequest request_;
     FileCalls calls_;

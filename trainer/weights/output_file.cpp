@@ -20,10 +20,13 @@ FileCalls FileCalls::system() {
             .sync = [](int fd) { return ::fsync(fd); }};
 }
 
-OutputFile::OutputFile(const std::filesystem::path& path, const FileCalls& calls)
-    : path_(path), calls_(calls), fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+OutputFile::OutputFile(const std::filesystem::path& path, const FileCalls& calls, Mode mode)
+    : path_(path),
+      calls_(calls),
+      fd_(::open(path.c_str(), O_WRONLY | O_CLOEXEC | (mode == Mode::kNew ? O_CREAT | O_EXCL : O_APPEND), 0666)) {
     if (fd_ < 0) {
-        fail<FileError>("{}: cannot be created: {}", path.string(), std::strerror(errno));
+        fail<FileError>("{}: cannot be {}: {}", path.string(), mode == Mode::kNew ? "created" : "opened",
+                        std::strerror(errno));
     }
 }
 

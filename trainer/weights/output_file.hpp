@@ -20,11 +20,14 @@ struct FileCalls {
     static FileCalls system();
 };
 
-// A new file, written from begin to end. An object that dies before `close` leaves the file as it is.
+// A new file, or the end of one that is there, written from begin to end. An object that dies before `close` leaves the
+// file as it is.
 class OutputFile {
   public:
-    // Throws FileError when the file exists or cannot be created. `calls` must outlive this object.
-    OutputFile(const std::filesystem::path& path, const FileCalls& calls);
+    enum class Mode : std::uint8_t { kNew, kAppend };
+    // Throws FileError when the file exists (kNew), is missing (kAppend) or cannot be opened. `calls` must outlive this
+    // object.
+    OutputFile(const std::filesystem::path& path, const FileCalls& calls, Mode mode = Mode::kNew);
     OutputFile(const OutputFile&) = delete;
     OutputFile& operator=(const OutputFile&) = delete;
     ~OutputFile();

@@ -2,9 +2,13 @@
 
 #include "tests/trainer/cuda/cuda_step.hpp"
 #include "tests/trainer/step_case.hpp"
+#include "tests/weights/files.hpp"
+#include "trainer/checkpoint/checkpoint_folder.hpp"
 
 namespace oomb::testing {
 namespace {
+
+using trainer::TemporaryFolder;
 
 constexpr std::int64_t kShard = 20'000;  // of 375,000 parameters: 19 shards that cut through matrices
 
@@ -98,6 +102,65 @@ TEST_CASE("random weights are the same numbers wherever the master weights lie")
     const std::vector<float> expected = drawn(kAllOfThem);
     CHECK(same_bits(drawn(some(0)), expected));
     CHECK(same_bits(drawn(some(9)), expected));
+}
+
+// Weights, m and v of every parameter.
+std::vector<std::byte> state_of(trainer::Backend& backend) {
+    std::vector<std::byte> bits;
+    const auto add = [&](const trainer::TensorValues& values) {
+        bits.insert(bits.end(), values.bytes.begin(), values.bytes.end());
+    };
+    for (std::size_t i = 0; i < backend.layout().parameters().size(); ++i) {
+        add(backend.weight(i));
+        add(backend.moment(trainer::Moment::kM, i));
+        add(backend.moment(trainer::Moment::kV, i));
+    }
+    return bits;
+}
+
+void run_steps(trainer::Backend& backend, const schedule::Plan& plan, std::int64_t first, std::int64_t last) {
+    trainer::Executor executor(plan, backend);
+    const TestSequence sequence = random_sequence(150, gpu_shape().vocab, 5);
+    const std::vector<trainer::SequenceView> views = {sequence.view()};
+    for (std::int64_t number = first; number <= last; ++number) {
+        executor.compute_gradients(views, {.step = number, .learning_rate = 1e-3, .weight_decay = 0.1});
+        executor.update_weights();
+    }
+}
+
+template <class T>
+void check_goes_on(DType type, bool split_masters) {
+    const auto plan_with = [&](Amount resident) {
+        RunConfiguration run = sharded_run(resident, type);
+        run.split_masters = split_masters;
+        return schedule::make_plan(gpu_shape(), run);
+    };
+    const schedule::Plan here = plan_with(some(9)), there = plan_with(some(2));
+    trainer::CudaBackend<T> whole(here);
+    set_weights(whole, random_weights(whole.layout()));
+    run_steps(whole, here, 1, 4);
+
+    const TemporaryFolder folder;
+    trainer::write_file(folder / "config.json", "{}");
+    trainer::CudaBackend<T> first(here);
+    set_weights(first, random_weights(first.layout()));
+    run_steps(first, here, 1, 2);
+    trainer::CheckpointFolder(folder / "state", folder / "config.json", here)
+        .write(first,
+               {.step = 2, .sequences = 2, .data_fingerprint = std::string(16, '0'), .cursor = {.source_tokens = 1}},
+               "{}");
+    trainer::CudaBackend<T> second(there);
+    restore(second, trainer::newest_checkpoint(folder / "state").value(), there);
+    CHECK(state_of(second) == state_of(first));
+    run_steps(second, there, 3, 4);
+    CHECK(state_of(second) == state_of(whole));
+    CHECK_FALSE(state_of(second) == state_of(first));
+}
+
+TEST_CASE("deterministic, from a checkpoint, with states in other places: the bits of a run that did not end") {
+    check_goes_on<float>(DType::kF32, false);
+    check_goes_on<BFloat16>(DType::kBF16, false);
+    check_goes_on<BFloat16>(DType::kBF16, true);
 }
 
 }  // namespace
