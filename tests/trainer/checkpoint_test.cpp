@@ -14,7 +14,6 @@ namespace oomb::testing {
 namespace {
 
 namespace fs = std::filesystem;
-using trainer::BFloat16;
 using trainer::Checkpoint;
 using trainer::CheckpointFacts;
 using trainer::CheckpointFolder;
@@ -271,8 +270,7 @@ TEST_CASE("moments of another type, and tensors that are missing, are refused") 
 TEST_CASE("a folder that cannot be made or written to is refused before the run") {
     const Setting setting;
     const auto check = [&](const fs::path& state) {
-        return message_of<FileError>(
-            [&] { CheckpointFolder::check(state, setting.folder / "config.json", setting.step.plan); });
+        return message_of<FileError>([&] { CheckpointFolder::check(state, setting.step.plan); });
     };
     CHECK(mentions(check(setting.folder / "absent/state"), {"absent", "no folder"}));
     write_file(setting.folder / "file", "");

@@ -12,7 +12,9 @@ namespace {
 void write_steps(const std::filesystem::path& path, std::int64_t before, std::int64_t last) {
     MetricsFile file(path, before);
     for (std::int64_t step = before + 1; step <= last; ++step) {
-        file.write({.step = step});
+        StepMetrics metrics;
+        metrics.step = step;
+        file.write(metrics);
     }
 }
 

@@ -179,7 +179,7 @@ void restore(Backend& backend, const Checkpoint& checkpoint, const schedule::Pla
     }
 }
 
-void CheckpointFolder::check(const fs::path& folder, const fs::path& model, const schedule::Plan& plan) {
+void CheckpointFolder::check(const fs::path& folder, const schedule::Plan& plan) {
     std::error_code error;
     const bool is_there = fs::is_directory(folder, error);
     const fs::path disk = is_there ? folder : folder.has_parent_path() ? folder.parent_path() : fs::path(".");
@@ -190,9 +190,11 @@ void CheckpointFolder::check(const fs::path& folder, const fs::path& model, cons
     if (::access(disk.c_str(), W_OK | X_OK) != 0) {
         fail<FileError>("{}: the folder {} cannot be written to; name another", folder.string(), disk.string());
     }
-    std::int64_t bytes = HfFolderWriter(request(disk, model, plan, 0)).total_bytes();
-    for (const Shard& shard : plan_shards(moment_tensors(plan), kMaxShardBytes)) {
-        bytes = add_checked(bytes, shard.file_bytes(), "bytes of a checkpoint");
+    std::int64_t bytes = 0;  // of tensors: config and tokenizer are a few MB
+    for (const auto& tensors : {stored_tensors(plan.model, nullptr, held_type(plan)), moment_tensors(plan)}) {
+        for (const Shard& shard : plan_shards(tensors, kMaxShardBytes)) {
+            bytes = add_checked(bytes, shard.file_bytes(), "bytes of a checkpoint");
+        }
     }
     const bool has_one = !entries_of(folder).whole.empty();
     const std::int64_t needed = multiply_checked(bytes, has_one ? 1 : 2, "bytes of two checkpoints");
@@ -207,7 +209,7 @@ void CheckpointFolder::check(const fs::path& folder, const fs::path& model, cons
 
 CheckpointFolder::CheckpointFolder(fs::path folder, fs::path model, const schedule::Plan& plan, FileCalls calls)
     : folder_(std::move(folder)), model_(std::move(model)), plan_(plan), calls_(std::move(calls)) {
-    check(folder_, model_, plan_);
+    check(folder_, plan_);
     std::error_code error;
     fs::create_directory(folder_, error);  // an existing one is fine
     lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -29,12 +29,11 @@ void restore(Backend& backend, const Checkpoint& checkpoint, const schedule::Pla
 class CheckpointFolder {
   public:
     // Throws FileError for a folder that cannot be made or written to, DoesNotFitError where its disk has no room for
-    // two checkpoints, less the one that is there. `model`: where config and tokenizer come from. Writes nothing.
-    static void check(const std::filesystem::path& folder, const std::filesystem::path& model,
-                      const schedule::Plan& plan);
+    // two checkpoints, less the one that is there. Writes nothing.
+    static void check(const std::filesystem::path& folder, const schedule::Plan& plan);
 
     // Checks, makes the folder where there is none, and holds it until the end: FileError when another process does.
-    // What crashed processes left is removed.
+    // What crashed processes left is removed. `model`: where config and tokenizer come from.
     CheckpointFolder(std::filesystem::path folder, std::filesystem::path model, const schedule::Plan& plan,
                      FileCalls calls = FileCalls::system());
     CheckpointFolder(const CheckpointFolder&) = delete;

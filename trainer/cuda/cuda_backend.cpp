@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/cuda/convert.hpp"
 #include "kernels/cuda/cross_entropy.hpp"
 #include "kernels/cuda/hopper/attention.hpp"
 #include "kernels/cuda/hopper/walk.hpp"

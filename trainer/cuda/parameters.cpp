@@ -187,6 +187,7 @@ TensorValues CudaBackend<T>::gradient(std::size_t parameter) {
 
 #define OOMB_PARAMETERS(T)                                                                     \
     template void CudaBackend<T>::set_weight(std::size_t, std::span<const std::byte>, DType);  \
+    template void CudaBackend<T>::draw_weights(std::size_t, std::uint64_t);                    \
     template bool CudaBackend<T>::randomize_weights(std::uint64_t);                            \
     template TensorValues CudaBackend<T>::weight(std::size_t);                                 \
     template TensorValues CudaBackend<T>::moment(Moment, std::size_t);                         \

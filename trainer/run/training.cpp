@@ -314,7 +314,7 @@ void check_run(const TrainingOptions& options, const schedule::Plan& plan, std::
     }
     check_outputs(options, plan, inputs, resumed ? resumed->facts.step : 0);
     if (!options.checkpoint.empty()) {
-        CheckpointFolder::check(options.checkpoint, options.model, plan);
+        CheckpointFolder::check(options.checkpoint, plan);
     }
     if (!options.data.empty()) {
         inputs.reader->next();  // ids that the model does not have
