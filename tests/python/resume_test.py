@@ -1,8 +1,11 @@
 """Runs that end and go on: the same bits as one that did not, and what is refused."""
 
+import contextlib
 import json
 import os
 import re
+import threading
+import time
 
 import numpy
 import pytest
@@ -78,12 +81,12 @@ def test_longer_and_with_another_rate(trainer, model, kept):
         assert words in run.output
 
 
-def test_a_step_that_fails_keeps_the_one_before(trainer, model, kept, tmp_path):
-    """A rate that makes the loss infinite; with a lower one it goes on."""
-    wild = {**kept, "steps": 50, "checkpoint_minutes": 30, "learning_rate": 1e30, "warmup_steps": 0, "max_grad_norm": 0}
-    failed = trainer(model, **wild)
-    assert failed.returncode == 1 and "must be finite" in failed.output
-    assert newest(tmp_path / "state").name == f"step-{len(failed.metrics)}"
+def test_weights_that_are_not_finite_replace_nothing(trainer, model, kept, tmp_path):
+    trainer(model, **{**kept, "steps": 2}).check()
+    failed = trainer(model, resume=True, **{**kept, "steps": 50, "learning_rate": 1e39, "warmup_steps": 0})
+    assert failed.returncode == 1 and "is not finite after step 3" in failed.output, failed.output
+    assert newest(tmp_path / "state").name == "step-2"
+    trainer(model, resume=True, **{**kept, "steps": 4}).check()
 
 
 def test_saved_folders_stay(trainer, model, kept, tmp_path):
@@ -172,11 +175,47 @@ def test_a_folder_that_cannot_be(trainer, model, kept, tmp_path):
         assert run.returncode == 1 and words in run.output and not run.metrics, run.output
 
 
-def test_a_disk_that_is_too_small(trainer, model, kept, tmp_path):
-    if os.system(f"mkdir {tmp_path}/small && mount -t tmpfs -o size=64k tmpfs {tmp_path}/small 2>/dev/null"):
-        pytest.skip("mounting is not permitted")
-    try:
-        run = trainer(model, **{**kept, "checkpoint": tmp_path / "small" / "state"})
-        assert run.returncode == 3 and "a checkpoint takes" in run.output, run.output
-    finally:
-        os.system(f"umount -l {tmp_path}/small")
+@pytest.fixture
+def small_disk(tmp_path):
+    """Makes a file system of this size in memory."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+
+    def mounted(size):
+        if os.system(f"mount -t tmpfs -o size={size} tmpfs {folder} 2>/dev/null"):
+            pytest.skip("mounting is not permitted")
+        return folder
+
+    yield mounted
+    os.system(f"umount -l {folder} 2>/dev/null")
+
+
+def test_a_disk_that_is_too_small(trainer, model, kept, small_disk):
+    run = trainer(model, **{**kept, "checkpoint": small_disk("64k") / "state"})
+    assert run.returncode == 3 and "a checkpoint takes" in run.output, run.output
+
+
+def test_a_disk_that_fills_up_later(trainer, model, flags, kept, small_disk):
+    """The run goes on with the checkpoint that it has, writes --out, and says that the last state was not kept."""
+    whole = trainer(model, **flags).check()
+    disk = small_disk("12m")
+    state = disk / "state"
+
+    def fill():
+        while not (state.is_dir() and any(state.glob("step-[1-9][0-9]"))):
+            time.sleep(0.01)
+        with contextlib.suppress(OSError), open(disk / "filler", "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(65536))
+
+    filling = threading.Thread(target=fill, daemon=True)
+    filling.start()
+    run = trainer(model, **{**kept, "checkpoint": state})
+    filling.join()
+    assert run.returncode == 1 and re.search(r"warning: the state after step \d+ could not be kept: .*No space left", run.output), run.output
+    assert len(run.metrics) == STEPS and not differing_bits(load_tensors(run.out), load_tensors(whole.out))
+    done = int(newest(state).name.removeprefix("step-"))
+    assert 10 <= done < STEPS
+    (disk / "filler").unlink()
+    last = trainer(model, resume=True, **{**kept, "checkpoint": state}).check()
+    assert f"after step {done} of {STEPS}" in last.output and last.losses == whole.losses

@@ -37,6 +37,7 @@ class TrainingRun {
     void begin_after(const CheckpointFacts& facts);
     void run_steps();
     void keep_state();
+    void keep_state_or_say();
     bool is_checkpoint_due() const;
     bool run_step(std::int64_t step);
     void end_step();
@@ -143,16 +144,11 @@ void TrainingRun::load_weights() {
 void TrainingRun::run() {
     load_weights();
     kept_at_ = Clock::now();
-    try {
-        run_steps();
-    } catch (const NumericError&) {
-        keep_state();  // of the step before, which is whole
-        throw;
-    }
-    keep_state();
+    run_steps();
     if (!options_.out.empty() && !(facts_.interrupted && checkpoints_)) {
         save(options_.out);
     }
+    keep_state();
     say("\n{}", run_table(view()));
 }
 
@@ -167,7 +163,7 @@ void TrainingRun::run_steps() {
             save_step(step);
         }
         if (is_checkpoint_due()) {
-            keep_state();
+            keep_state_or_say();
         }
     }
 }
@@ -176,10 +172,32 @@ bool TrainingRun::is_checkpoint_due() const {
     return checkpoints_ && seconds_between(kept_at_, Clock::now()) >= 60 * options_.checkpoint_minutes;
 }
 
-// A checkpoint, unless there is one of this step.
+// A full disk is no reason to lose the run: it goes on, and tries again when the next checkpoint is due.
+void TrainingRun::keep_state_or_say() {
+    const auto say_failure = [this](const Error& error) {
+        say("warning: the state after step {} could not be kept: {}\n", facts_.steps_done, error.what());
+        kept_at_ = Clock::now();
+    };
+    try {
+        keep_state();
+    } catch (const FileError& error) {
+        say_failure(error);
+    } catch (const DoesNotFitError& error) {
+        say_failure(error);
+    }
+}
+
+// A checkpoint, unless there is one of this step. One that nobody can go on from does not replace one before it.
 void TrainingRun::keep_state() {
     if (!checkpoints_ || kept_step_ == facts_.steps_done) {
         return;
+    }
+    if (const NonFinite found = backend_->find_non_finite(); !found.tensor.empty()) {
+        fail<NumericError>(
+            "{}, element {}, is not finite after step {}: its state is not kept. Go on from the checkpoint before it "
+            "with "
+            "a lower --learning-rate, or look at the data of this step",
+            found.tensor, found.index, facts_.steps_done);
     }
     const std::filesystem::path path =
         checkpoints_->write(*backend_,
