@@ -8,12 +8,14 @@
 Text (default: the Python files of this installation's standard library and packages) is tokenised once, in the order of its names; the
 documents at its end are held out. A seed is an order of the training sequences. Rows: the model as it came, evaluated under each attention,
 its recall and gradient error under top-K; for each method and seed the training, its evaluation under the attention it was trained with,
-and under dense attention. Everything is kept as it comes, trained models in --scratch, so that a run that ended goes on. One row is one run
-of oomb-train and has to end within one call; --set steps makes it shorter.
+and under dense attention. Everything is kept as it comes, trained models and checkpoints in --scratch, so that a run that ended goes on; a
+training that --minutes end goes on from its checkpoint.
 """
 
 import argparse
+import hashlib
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -40,6 +42,7 @@ PRESETS = {
 }
 COVERED = {"top_k": "the scores' choice (top-K)", "best": "the best choice", "latest": "the latest", "random": "random"}
 ERRORS = {"cosine": "cosine", "norm_ratio": "norm ratio", "relative_error": "relative error"}
+LEAST_SECONDS = 60  # of a piece of a training that may go on at the next call
 LOOKS = (("recall", "dense"), ("gradient error", "topk"))  # into the model as it came
 
 
@@ -99,14 +102,21 @@ class Runs:
     def trained(self, method, seed):
         return self.scratch / f"trained-{method}-{seed}"
 
-    def training(self, method, seed):
+    def training(self, method, seed, seconds):
+        """None where it was not done within `seconds`: the next call goes on from the checkpoint, which belongs to a setting."""
         setting, out = self.setting, self.trained(method, seed)
-        metrics = self.scratch / f"metrics-{method}-{seed}.jsonl"
-        subprocess.run(["rm", "-rf", out, metrics], check=True)
+        key = hashlib.sha256(json.dumps(setting, sort_keys=True).encode()).hexdigest()[:12]
+        metrics, state = (self.scratch / f"{name}-{method}-{seed}-{key}" for name in ("metrics", "state"))
+        if not any(state.glob("step-*/checkpoint.json")):
+            metrics.unlink(missing_ok=True)
+        shutil.rmtree(out, ignore_errors=True)
         command = [self.train, "--model", self.model, "--data", self.files[seed], *shape_flags(setting), *method_flags(method, setting),
                    "--steps", setting["steps"], "--gradient-accumulation", setting["batch"], "--learning-rate", setting["learning_rate"],
                    "--warmup-steps", setting["warmup"], "--seed", seed, "--out", out, "--metrics", metrics]
-        run(*command)
+        run(*command, "--checkpoint", state, "--resume", seconds=seconds)
+        if not out.is_dir():
+            return None
+        shutil.rmtree(state)
         last = json.loads(metrics.read_text().splitlines()[-1])
         return {"command": self.shown(command), "curve": read_metrics(metrics), "tokens_per_second": last["tokens_per_second"],
                 "peak_bytes": last["peak_bytes"]}
@@ -156,9 +166,9 @@ def row_names(methods, seeds):
     return names
 
 
-def measure(runs, kind, method, seed):
+def measure(runs, kind, method, seed, seconds):
     if kind == "training":
-        return runs.training(method, seed)
+        return runs.training(method, seed, seconds)
     if kind in dict(LOOKS):
         return runs.recall() if kind == "recall" else runs.gradient_error()
     if kind == "start":
@@ -300,10 +310,14 @@ def main():
         names = row_names(chosen(arguments.methods, METHODS, "--methods"), seeds)
         left = [name for name in names if not rows.has(", ".join(map(str, name)), setting)]
         for number, (kind, method, seed) in enumerate(left):
-            if number > 0 and not rows.time_left(arguments.minutes):
+            cut = kind == "training" and (arguments.minutes is None or rows.seconds_left(arguments.minutes) > LEAST_SECONDS)
+            if number > 0 and not cut and not rows.time_left(arguments.minutes):
                 print(f"{len(left) - number} rows are left: run the same command again", flush=True)
                 break
-            row = rows.make(f"{kind}, {method}, {seed}", setting, lambda: measure(runs, kind, method, seed))
+            row = rows.make(f"{kind}, {method}, {seed}", setting, lambda: measure(runs, kind, method, seed, rows.seconds_left(arguments.minutes)))
+            if row is None:
+                print(f"{kind}, {method}, {seed}: not done in time, goes on from its checkpoint: run the same command again", flush=True)
+                break
             print(f"{kind}, {method}, {seed}: loss {row['loss'] if 'loss' in row else row['curve'][-1][1]:.4f}, {row['seconds']:.0f} s", flush=True)
     if not rows.rows:
         sys.exit(f"{arguments.out}: no row yet")

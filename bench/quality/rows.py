@@ -29,13 +29,18 @@ def shape_flags(setting):
     return [word for flag, key in words.items() for word in (f"--{flag}", setting[key])] + setting["flags"].split()
 
 
-def run(*words):
-    """Runs a program to its end; its output as text. SystemExit where it fails."""
+def run(*words, seconds=None):
+    """Runs a program to its end, which it is asked for after `seconds`; its output as text. SystemExit where it fails."""
     words = [str(word) for word in words]
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{shlex.join(words)}: exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
-    return done.stdout
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+        try:
+            output, errors = program.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            program.terminate()
+            output, errors = program.communicate()
+    if program.returncode != 0:
+        sys.exit(f"{shlex.join(words)}: exit {program.returncode}\n{output[-2000:]}{errors[-4000:]}")
+    return output
 
 
 def shown(words, *folders):
@@ -75,9 +80,17 @@ class Rows:
         """Whether one more row, as long as the longest so far, ends within `minutes` of the start; None: no limit."""
         return minutes is None or time.monotonic() - self._begin + self._longest < 60 * minutes
 
+    def seconds_left(self, minutes):
+        """Of `minutes` since the start; None: no limit."""
+        return None if minutes is None else max(5.0, 60 * minutes - (time.monotonic() - self._begin))
+
     def make(self, name, setting, measure):
+        """`measure` gives the row, or None where it was not done in time and goes on at the next call."""
         begin = time.monotonic()
-        row = {"setting": setting, **measure()}
+        measured = measure()
+        if measured is None:
+            return None
+        row = {"setting": setting, **measured}
         row["seconds"] = round(time.monotonic() - begin, 1)
         self._longest = max(self._longest, time.monotonic() - begin)
         self.rows[name] = row

@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -12,6 +13,7 @@ from conftest import ROOT
 
 sys.path.append(str(ROOT / "bench/quality"))
 
+import continued_training  # noqa: E402
 import synthetic_tasks  # noqa: E402
 from rows import Rows, local_window, overrides  # noqa: E402
 from synthetic_tasks import BEGIN, CUE, FIRST_FILLER, Copy, Count, Failure, draw_file, score  # noqa: E402
@@ -170,3 +172,23 @@ def test_a_model_is_trained_on_and_compared(program, run_tool, tmp_path):
                   "--set", "rope_theta=2e5")
     assert again.returncode == 0 and again.stdout == ""
     assert json.loads((tmp_path / "scratch/model/config.json").read_text())["max_position_embeddings"] == 128
+
+
+def test_a_training_goes_on_where_the_time_ended_it(program, run_tool, tmp_path):
+    """In pieces of a second and a half: the curve and the model of one that did not end."""
+    assert run_tool("make_smollm2.py", "--random", "--out", tmp_path / "model", "--layers", 1).returncode == 0
+    for i in range(4):
+        (tmp_path / f"{i}.txt").write_text(f"Document {i}. " + "It says the same again and again. " * 600)
+    setting = {**continued_training.PRESETS["smoke"], "steps": 40}
+
+    def runs(scratch):
+        return continued_training.Runs(SimpleNamespace(bin=program("oomb-train").parent, model=tmp_path / "model", scratch=scratch,
+                                                         text=sorted(tmp_path.glob("*.txt"))), setting, [1])
+
+    whole, cut = runs(tmp_path / "whole"), runs(tmp_path / "cut")
+    expected = whole.training("topk", 1, None)
+    pieces, row = 0, None
+    while row is None and pieces < 100:
+        row, pieces = cut.training("topk", 1, 1.5), pieces + 1
+    assert pieces > 1 and row["curve"] == expected["curve"]
+    assert (cut.trained("topk", 1) / "model.safetensors").read_bytes() == (whole.trained("topk", 1) / "model.safetensors").read_bytes()
