@@ -175,11 +175,11 @@ def test_a_model_is_trained_on_and_compared(program, run_tool, tmp_path):
 
 
 def test_a_training_goes_on_where_the_time_ended_it(program, run_tool, tmp_path):
-    """In pieces of a second and a half: the curve and the model of one that did not end."""
+    """In pieces of two seconds: the curve and the model of one that did not end."""
     assert run_tool("make_smollm2.py", "--random", "--out", tmp_path / "model", "--layers", 1).returncode == 0
     for i in range(4):
         (tmp_path / f"{i}.txt").write_text(f"Document {i}. " + "It says the same again and again. " * 600)
-    setting = {**continued_training.PRESETS["smoke"], "steps": 40}
+    setting = {**continued_training.PRESETS["smoke"], "steps": 100}
 
     def runs(scratch):
         return continued_training.Runs(SimpleNamespace(bin=program("oomb-train").parent, model=tmp_path / "model", scratch=scratch,
@@ -189,6 +189,6 @@ def test_a_training_goes_on_where_the_time_ended_it(program, run_tool, tmp_path)
     expected = whole.training("topk", 1, None)
     pieces, row = 0, None
     while row is None and pieces < 100:
-        row, pieces = cut.training("topk", 1, 1.5), pieces + 1
+        row, pieces = cut.training("topk", 1, 2), pieces + 1
     assert pieces > 1 and row["curve"] == expected["curve"]
     assert (cut.trained("topk", 1) / "model.safetensors").read_bytes() == (whole.trained("topk", 1) / "model.safetensors").read_bytes()
