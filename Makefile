@@ -29,9 +29,9 @@ demo: setup ## set up, build the programs, train a small pretrained model on rea
 test: build ## set up, build, all tests that this machine can run
 	@JOBS=$(JOBS) setup/test.sh $(PRESET)
 
-asan: setup ## the C++ tests, but for the slowest, built with AddressSanitizer and UBSan in build/asan
+asan: setup ## the C++ tests of the rooms, but for the slowest, under AddressSanitizer and UBSan in build/asan
 	@$(CMAKE) --preset asan
-	@$(CMAKE) --build --preset asan --parallel $(JOBS) --target unit_tests
+	@$(CMAKE) --build --preset asan --parallel $(JOBS) --target sanitized_tests
 	@JOBS=$(JOBS) setup/test.sh asan
 
 lint: ## formatting and static analysis

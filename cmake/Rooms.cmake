@@ -31,10 +31,11 @@ function(oomb_test_properties name labels threads)
 endfunction()
 
 # oomb_test(<name> SOURCES <files> DEPENDS <rooms> [LABELS <labels>] [THREADS <n>])
-# One executable for a room's tests, one CTest entry per source file. Labels: `gpu` needs a GPU, `slow` is left out under
-# the sanitizers; THREADS is OMP_NUM_THREADS, 1 if not given. `unit_tests` builds those that need no GPU.
+# One executable for a room's tests, one CTest entry per source file. Labels: `gpu` needs a GPU; left out under the
+# sanitizers are `slow`, and `cli`, which call whole programs: that is half of what there is to compile, and the fuzz
+# targets read their inputs under sanitizers. THREADS is OMP_NUM_THREADS, 1 if not given. `sanitized_tests` builds the rest.
 # In a release they are compiled with -O1, which takes little more than half the time of -O3 to compile.
-add_custom_target(unit_tests)
+add_custom_target(sanitized_tests)
 function(oomb_test name)
   cmake_parse_arguments(TEST "" "THREADS" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT TEST_THREADS)
@@ -43,8 +44,8 @@ function(oomb_test name)
   add_executable(${name} ${TEST_SOURCES} ${CMAKE_SOURCE_DIR}/tests/support/main.cpp)
   target_link_libraries(${name} PRIVATE ${TEST_DEPENDS} doctest::doctest oomb_flags)
   target_compile_options(${name} PRIVATE "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>")
-  if(NOT "gpu" IN_LIST TEST_LABELS)
-    add_dependencies(unit_tests ${name})
+  if(NOT TEST_LABELS MATCHES "gpu|slow|cli")
+    add_dependencies(sanitized_tests ${name})
   endif()
   foreach(source ${TEST_SOURCES})
     if(source MATCHES "_test\\.cpp$")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the tests of a built preset that this machine can run: setup/test.sh PRESET [further arguments of ctest]
-# Left out: label `gpu` where there is no GPU, labels `slow` and `python` under the sanitizers.
+# Left out: label `gpu` where there is no GPU, labels `slow`, `cli` and `python` under the sanitizers.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,8 +13,8 @@ if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU '; then
     left_out+=(gpu)
 fi
 if [[ $preset == asan ]]; then
-    echo '==> sanitizers: the C++ tests, but for those labelled slow'
-    left_out+=(slow python)
+    echo '==> sanitizers: the C++ tests, but for those labelled slow and cli'
+    left_out+=(slow cli python)
 fi
 
 arguments=(--preset "$preset" --parallel "${JOBS:-$(nproc)}")
