@@ -145,10 +145,11 @@ void check_goes_on(DType type, bool split_masters) {
     trainer::CudaBackend<T> first(here);
     set_weights(first, random_weights(first.layout()));
     run_steps(first, here, 1, 2);
-    trainer::CheckpointFolder(folder / "state", folder / "config.json", here)
-        .write(first,
-               {.step = 2, .sequences = 2, .data_fingerprint = std::string(16, '0'), .cursor = {.source_tokens = 1}},
-               "{}");
+    trainer::CheckpointFacts facts;
+    facts.step = facts.sequences = 2;
+    facts.data_fingerprint = std::string(16, '0');
+    facts.cursor.source_tokens = 1;
+    trainer::CheckpointFolder(folder / "state", folder / "config.json", here).write(first, facts, "{}");
     trainer::CudaBackend<T> second(there);
     restore(second, trainer::newest_checkpoint(folder / "state").value(), there);
     CHECK(state_of(second) == state_of(first));
