@@ -103,6 +103,23 @@ std::vector<StoredTensor> moment_tensors(const schedule::Plan& plan) {
     return tensors;
 }
 
+// `disk` is a folder that is there. The next checkpoint is written before the last is removed.
+void check_space(const fs::path& folder, const fs::path& disk, const schedule::Plan& plan, std::int64_t copies) {
+    std::int64_t bytes = 0;  // of tensors: config and tokenizer are a few MB
+    for (const auto& tensors : {stored_tensors(plan.model, nullptr, held_type(plan)), moment_tensors(plan)}) {
+        for (const Shard& shard : plan_shards(tensors, kMaxShardBytes)) {
+            bytes = add_checked(bytes, shard.file_bytes(), "bytes of a checkpoint");
+        }
+    }
+    const std::int64_t needed = multiply_checked(bytes, copies, "bytes of checkpoints");
+    if (const std::int64_t available = free_bytes(disk); needed > available) {
+        fail<DoesNotFitError>(
+            "{}: a checkpoint takes {}, and the next is written before the last is removed: {} are needed, the disk "
+            "has {} free; free some space or name a folder on another disk",
+            folder.string(), format_bytes(bytes), format_bytes(needed), format_bytes(available));
+    }
+}
+
 void write_moments(const fs::path& folder, const schedule::Plan& plan, const ValuesOf& values_of,
                    const FileCalls& calls) {
     std::error_code error;
@@ -190,21 +207,7 @@ void CheckpointFolder::check(const fs::path& folder, const schedule::Plan& plan)
     if (::access(disk.c_str(), W_OK | X_OK) != 0) {
         fail<FileError>("{}: the folder {} cannot be written to; name another", folder.string(), disk.string());
     }
-    std::int64_t bytes = 0;  // of tensors: config and tokenizer are a few MB
-    for (const auto& tensors : {stored_tensors(plan.model, nullptr, held_type(plan)), moment_tensors(plan)}) {
-        for (const Shard& shard : plan_shards(tensors, kMaxShardBytes)) {
-            bytes = add_checked(bytes, shard.file_bytes(), "bytes of a checkpoint");
-        }
-    }
-    const bool has_one = !entries_of(folder).whole.empty();
-    const std::int64_t needed = multiply_checked(bytes, has_one ? 1 : 2, "bytes of two checkpoints");
-    if (const std::int64_t available = free_bytes(disk); needed > available) {
-        fail<DoesNotFitError>(
-            "{}: a checkpoint takes {}, and the next is written before the last is removed: {} are needed, the disk "
-            "has "
-            "{} free; free some space or name a folder on another disk",
-            folder.string(), format_bytes(bytes), format_bytes(needed), format_bytes(available));
-    }
+    check_space(folder, disk, plan, entries_of(folder).whole.empty() ? 2 : 1);
 }
 
 CheckpointFolder::CheckpointFolder(fs::path folder, fs::path model, const schedule::Plan& plan, FileCalls calls)
@@ -232,6 +235,7 @@ CheckpointFolder::~CheckpointFolder() {
 }
 
 fs::path CheckpointFolder::write(Backend& backend, CheckpointFacts facts, const std::string& run_text) const {
+    check_space(folder_, folder_, plan_, 1);
     std::map<std::string, std::size_t> by_name;
     for (std::size_t i = 0; i < backend.layout().parameters().size(); ++i) {
         by_name[backend.layout().parameters()[i].name] = i;

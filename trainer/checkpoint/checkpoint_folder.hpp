@@ -41,7 +41,7 @@ class CheckpointFolder {
     ~CheckpointFolder();
 
     // Writes <folder>/step-<facts.step> from the backend, which is idle; then removes older ones. Checksums are filled
-    // in. A failure leaves those that were there. Throws as HfFolderWriter::write. Returns its path.
+    // in. A failure leaves those that were there. Throws as HfFolderWriter::write, and as check(). Returns its path.
     std::filesystem::path write(Backend& backend, CheckpointFacts facts, const std::string& run_text) const;
 
   private:

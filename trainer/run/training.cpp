@@ -148,8 +148,8 @@ void TrainingRun::run() {
     if (!options_.out.empty() && !(facts_.interrupted && checkpoints_)) {
         save(options_.out);
     }
-    keep_state();
     say("\n{}", run_table(view()));
+    keep_state();
 }
 
 void TrainingRun::run_steps() {
