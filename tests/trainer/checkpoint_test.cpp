@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
 
 #include "tests/trainer/step_case.hpp"
+#include "tests/weights/failing_calls.hpp"
 #include "tests/weights/files.hpp"
 
 namespace oomb::testing {
@@ -185,19 +185,10 @@ TEST_CASE("whichever write or flush fails, the checkpoint before is whole and th
     const std::string before = read_file(setting.state() / "step-2/checkpoint.json");
     int failing = 0;
     for (;; ++failing) {
-        int calls_made = 0;
-        const auto fails_now = [&] {
-            errno = ENOSPC;
-            return calls_made++ == failing;
-        };
-        FileCalls calls = FileCalls::system();
-        calls.write = [&](int fd, const void* data, std::size_t size) -> ssize_t {
-            return fails_now() ? -1 : ::write(fd, data, size);
-        };
-        calls.sync = [&](int fd) { return fails_now() ? -1 : ::fsync(fd); };
+        trainer::FailingCalls calls(failing);
         try {
-            setting.checkpoints(calls).write(setting.run.backend(), facts_after(3), "{}");
-            CHECK(calls_made == failing);
+            setting.checkpoints(calls.calls()).write(setting.run.backend(), facts_after(3), "{}");
+            CHECK(calls.made() == failing);
             break;
         } catch (const FileError& error) {
             CAPTURE(failing);

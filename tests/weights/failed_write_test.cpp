@@ -3,10 +3,10 @@
 #include <sys/mount.h>
 #include <sys/wait.h>
 
-#include <cerrno>
 #include <csignal>
 
 #include "runtime/core/error.hpp"
+#include "tests/weights/failing_calls.hpp"
 #include "tests/weights/small_model.hpp"
 #include "trainer/weights/hf_folder_writer.hpp"
 
@@ -72,20 +72,11 @@ TEST_CASE("whichever write or flush fails, nothing is left and the next attempt 
     const Setting setting;
     int failing = 0;
     for (;; ++failing) {
-        int calls_made = 0;
-        const auto fails_now = [&] {
-            errno = ENOSPC;
-            return calls_made++ == failing;
-        };
-        FileCalls calls = FileCalls::system();
-        calls.write = [&](int fd, const void* data, std::size_t size) -> ssize_t {
-            return fails_now() ? -1 : ::write(fd, data, std::min<std::size_t>(size, 40000));
-        };
-        calls.sync = [&](int fd) { return fails_now() ? -1 : ::fsync(fd); };
-        const HfFolderWriter writer(setting.request, calls);
+        FailingCalls calls(failing, 40000);
+        const HfFolderWriter writer(setting.request, calls.calls());
         try {
             setting.write(writer);
-            CHECK(calls_made == failing);
+            CHECK(calls.made() == failing);
             break;
         } catch (const FileError& error) {
             CAPTURE(failing);

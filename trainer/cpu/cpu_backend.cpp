@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "kernels/cpu/optimizer.hpp"
 #include "runtime/core/error.hpp"
@@ -142,12 +141,9 @@ TensorValues CpuBackend<T>::moment(Moment which, std::size_t parameter) {
 
 template <class T>
 void CpuBackend<T>::set_moment(Moment which, std::size_t parameter, std::span<const std::byte> values) {
-    const std::int64_t elements = layout_.parameters()[parameter].elements;
-    require(shards_.count > 0 && std::ssize(values) == elements * static_cast<std::int64_t>(sizeof(A)),
-            "moments of {}: {} bytes for {} elements", layout_.parameters()[parameter].name, values.size(), elements);
-    std::vector<A> aligned(elements);  // files do not promise it
-    std::memcpy(aligned.data(), values.data(), values.size());
-    put_state<A>(array_of(which), layout_.offset(parameter), aligned);
+    require(shards_.count > 0, "moments: the plan has no optimizer");
+    put_state<A>(array_of(which), layout_.offset(parameter),
+                 aligned_moment<A>(layout_.parameters()[parameter], values));
 }
 
 template <class T>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -131,6 +132,16 @@ inline std::vector<float> join_weights(std::span<const BFloat16> weights, std::s
     std::vector<float> masters(weights.size());
     std::transform(weights.begin(), weights.end(), remainders.begin(), masters.begin(), kernels::join_weight);
     return masters;
+}
+
+// A moment of a parameter as a file has it, which promises no alignment. Throws InternalError for another size.
+template <class A>
+std::vector<A> aligned_moment(const ParameterInfo& parameter, std::span<const std::byte> values) {
+    require(std::ssize(values) == parameter.elements * static_cast<std::int64_t>(sizeof(A)),
+            "moment of {}: {} bytes for {} elements", parameter.name, values.size(), parameter.elements);
+    std::vector<A> aligned(parameter.elements);
+    std::memcpy(aligned.data(), values.data(), values.size());
+    return aligned;
 }
 
 // What gradients of this global norm are multiplied by.
