@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#define XXH_INLINE_ALL
+#define XXH_INLINE_ALL  // NOLINT(readability-identifier-naming): the library looks for it
 #include <xxhash.h>
 
 #include <algorithm>
