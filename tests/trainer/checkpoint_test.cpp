@@ -210,7 +210,9 @@ TEST_CASE("a second run on the same folder is refused while the first goes on") 
         const CheckpointFolder first = setting.checkpoints();
         CHECK(mentions(message_of<FileError>([&] { setting.checkpoints(); }), {"state", "another run"}));
     }
-    setting.write(2);
+    CheckpointFolder(setting.state() / "", setting.folder / "config.json", setting.step.plan)
+        .write(setting.run.backend(), facts_after(2), "{}");
+    CHECK(setting.names() == std::vector<std::string>{"step-2"});
 }
 
 TEST_CASE("a damaged checkpoint is told by the tensor or the file, and sets nothing wrong") {
@@ -267,6 +269,7 @@ TEST_CASE("a folder that cannot be made or written to is refused before the run"
     write_file(setting.folder / "file", "");
     CHECK(mentions(check(setting.folder / "file/state"), {"no folder"}));
     CHECK_FALSE(fs::exists(setting.state()));
+    CheckpointFolder::check(setting.state() / "", setting.step.plan);
 }
 
 TEST_CASE("settings that differ are listed") {

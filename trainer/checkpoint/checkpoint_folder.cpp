@@ -199,7 +199,7 @@ void restore(Backend& backend, const Checkpoint& checkpoint, const schedule::Pla
 void CheckpointFolder::check(const fs::path& folder, const schedule::Plan& plan) {
     std::error_code error;
     const bool is_there = fs::is_directory(folder, error);
-    const fs::path disk = is_there ? folder : folder.has_parent_path() ? folder.parent_path() : fs::path(".");
+    const fs::path disk = is_there ? folder : parent_of(without_trailing_slash(folder));
     if (!fs::is_directory(disk, error)) {
         fail<FileError>("{}: there is no folder {} to make it in; make that one, or name another", folder.string(),
                         disk.string());
@@ -210,8 +210,8 @@ void CheckpointFolder::check(const fs::path& folder, const schedule::Plan& plan)
     check_space(folder, disk, plan, entries_of(folder).whole.empty() ? 2 : 1);
 }
 
-CheckpointFolder::CheckpointFolder(fs::path folder, fs::path model, const schedule::Plan& plan, FileCalls calls)
-    : folder_(std::move(folder)), model_(std::move(model)), plan_(plan), calls_(std::move(calls)) {
+CheckpointFolder::CheckpointFolder(const fs::path& folder, fs::path model, const schedule::Plan& plan, FileCalls calls)
+    : folder_(without_trailing_slash(folder)), model_(std::move(model)), plan_(plan), calls_(std::move(calls)) {
     check(folder_, plan_);
     std::error_code error;
     fs::create_directory(folder_, error);  // an existing one is fine

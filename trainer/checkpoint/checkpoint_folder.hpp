@@ -34,7 +34,7 @@ class CheckpointFolder {
 
     // Checks, makes the folder where there is none, and holds it until the end: FileError when another process does.
     // What crashed processes left is removed. `model`: where config and tokenizer come from.
-    CheckpointFolder(std::filesystem::path folder, std::filesystem::path model, const schedule::Plan& plan,
+    CheckpointFolder(const std::filesystem::path& folder, std::filesystem::path model, const schedule::Plan& plan,
                      FileCalls calls = FileCalls::system());
     CheckpointFolder(const CheckpointFolder&) = delete;
     CheckpointFolder& operator=(const CheckpointFolder&) = delete;

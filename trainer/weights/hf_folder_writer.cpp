@@ -78,16 +78,6 @@ void check_target(const fs::path& out, const fs::path& parent) {
     }
 }
 
-// "runs/a/" and "runs/a" are the same folder, with the parent "runs"; "a" has the parent ".".
-fs::path without_trailing_slash(const fs::path& path) {
-    const fs::path normal = path.lexically_normal();
-    return normal.has_filename() ? normal : normal.parent_path();
-}
-
-fs::path parent_of(const fs::path& path) {
-    return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
-
 // Removes the partial folder unless it was renamed.
 class PartialFolder {
   public:

@@ -67,6 +67,15 @@ void OutputFile::close() {
     }
 }
 
+std::filesystem::path without_trailing_slash(const std::filesystem::path& path) {
+    const std::filesystem::path normal = path.lexically_normal();
+    return normal.has_filename() ? normal : normal.parent_path();
+}
+
+std::filesystem::path parent_of(const std::filesystem::path& path) {
+    return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
 void sync_folder(const std::filesystem::path& folder, const FileCalls& calls) {
     const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const bool synced = fd >= 0 && calls.sync(fd) == 0;

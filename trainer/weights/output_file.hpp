@@ -44,6 +44,10 @@ class OutputFile {
     std::int64_t written_bytes_ = 0;
 };
 
+// "runs/a/" and "runs/a" are the same folder, with the parent "runs"; "a" has the parent ".".
+std::filesystem::path without_trailing_slash(const std::filesystem::path& path);
+std::filesystem::path parent_of(const std::filesystem::path& path);
+
 // Makes the entries of a folder durable. Throws FileError.
 void sync_folder(const std::filesystem::path& folder, const FileCalls& calls);
 
