@@ -5,6 +5,7 @@ find_package(fmt 8 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
 find_package(SQLite3 3.31 REQUIRED)
 find_package(Threads REQUIRED)
+find_path(OOMB_XXHASH xxhash.h REQUIRED)   # a header: checksums of checkpoints
 if(OOMB_TESTS)
   find_package(doctest 2.4 REQUIRED)
 endif()

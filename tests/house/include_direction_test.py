@@ -43,6 +43,7 @@ LIBRARIES = [
     {"name": "CUPTI", "header": re.compile(r"(cupti|generated_nvtx_meta)"), "but": (),
      "where": ("profiler/record/", "tests/", "bench/")},
     {"name": "NVTX", "header": re.compile(r"nvtx3/"), "but": (), "where": ("trainer/cuda/", "profiler/record/", "tests/")},
+    {"name": "xxhash", "header": re.compile(r"xxhash"), "but": (), "where": ("trainer/checkpoint/",)},
     {"name": "SQLite", "header": re.compile(r"sqlite3"), "but": (), "where": ("profiler/export/", "tests/")},
     {"name": "CUDA", "header": re.compile(r"(cuda|cublas|cudnn|cutlass|cute/|nvrtc)"), "but": (),
      "where": ("runtime/device/", "kernels/", "profiler/", "trainer/", "tests/", "bench/")},
